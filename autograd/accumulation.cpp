@@ -2,7 +2,10 @@
 
 #include "autograd/accumulate.h"
 #include "autograd/tape.h"
+#include "core/call.h"
+#include "core/device/update_launch.h"
 #include "core/ops.h"
+#include "core/reduction.h"
 
 #include <fmt/format.h>
 #include <utility>
@@ -30,6 +33,46 @@ Tensors cut(const Tensors& batch, std::int64_t first, std::int64_t last) {
   return part;
 }
 
+/// Sums of gradients on devices that nobody records, many in one launch. The bits are those of affine() and add().
+class DeviceSums {
+public:
+  explicit DeviceSums(double share)
+      : share_(share), began_(recording() ? Clock::now() : Clock::time_point()),
+        first_(name, &device::Table::scaled_sum, {share, share != 1.0, false, {}}),
+        later_(name, &device::Table::scaled_sum, {share, share != 1.0, true, {}}) {}
+
+  /// sum += share g, where g is on a device and the sum may be formed in place; false where it is not done.
+  bool added(Tensor& sum, const Tensor& g) {
+    if (g.device().is_cpu() || reduction() != Reduction::fast || values_recording()) return false;
+    if (!sum.defined()) {
+      if (share_ == 1.0) return false; // g itself
+      Tensor scaled = Tensor::empty(g.shape(), g.dtype(), g.device());
+      first_.add(packed(g), scaled.mutable_device_bytes(name));
+      sum = std::move(scaled);
+    } else {
+      if (!sum.exclusive() || !sum.is_contiguous() || sum.device() != g.device()) return false;
+      later_.add(packed(g), sum.mutable_device_bytes(name));
+    }
+    bytes_ += 3.0 * static_cast<double>(g.nbytes());
+    return true;
+  }
+  void finish() {
+    first_.finish();
+    later_.finish();
+    if (bytes_ > 0 && recording()) notify_recorders(Activity{name, {.flops = 0, .bytes = bytes_}, began_});
+  }
+
+private:
+  static constexpr const char* name = "gradient accumulation";
+  static Tensor packed(const Tensor& g) {
+    const PauseRecording pause;
+    return g.contiguous();
+  }
+  double share_, bytes_ = 0;
+  Clock::time_point began_;
+  device::UpdateLaunches<device::ScaledSumJob> first_, later_;
+};
+
 } // namespace
 
 GradientAccumulator::GradientAccumulator(double total) : total_(total) {
@@ -53,12 +96,14 @@ void GradientAccumulator::add(Tensors gradients, double weight) {
   sums_.resize(gradients.size());
   begun_ = true;
   seen_ += weight;
+  DeviceSums there(share);
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     Tensor g = std::exchange(gradients[i], Tensor{});
-    if (!g.defined()) continue;
+    if (!g.defined() || there.added(sums_[i], g)) continue;
     if (share != 1.0) g = affine(g, share, 0.0);
     accumulate(sums_[i], std::move(g));
   }
+  there.finish();
 }
 
 Tensors GradientAccumulator::mean() && {

@@ -1,40 +1,14 @@
 #pragma once
-// Visits the elements of strided tensors, and turns a dtype tag into a type.
+// Visits the elements of strided tensors.
 
-#include "core/dtype.h"
 #include "core/shape.h"
+#include "core/visit_dtype.h" // IWYU pragma: export
 
 #include <array>
 #include <cstdint>
 #include <utility>
 
 namespace eg {
-
-/// Calls f.template operator()<T>() with the C++ type of the dtype.
-template <class F> void visit_dtype(DType dtype, F&& f) {
-  switch (dtype) {
-  case DType::f32:
-    return f.template operator()<float>();
-  case DType::f64:
-    return f.template operator()<double>();
-  case DType::i64:
-    return f.template operator()<std::int64_t>();
-  case DType::u8:
-    return f.template operator()<std::uint8_t>();
-  case DType::boolean:
-    return f.template operator()<bool>();
-  case DType::bf16:
-    return f.template operator()<BFloat16>();
-  }
-}
-
-/// The same for f32 and f64 only; the caller has checked that the dtype is floating.
-template <class F> void visit_floating(DType dtype, F&& f) {
-  if (dtype == DType::f32)
-    f.template operator()<float>();
-  else
-    f.template operator()<double>();
-}
 
 /// f(offset_a, offset_b, ...) for every element in row-major order; offsets are in elements.
 template <std::size_t N, class F>

@@ -1,7 +1,7 @@
 #include "optim/average.h"
 
 #include "core/base/error.h"
-#include "core/device/module.h"
+#include "core/device/update_launch.h"
 #include "core/ops/views/strided_copy.h"
 #include "core/threads/parallel.h"
 
@@ -23,35 +23,6 @@ template <class T> void approach(Tensor& average, const Tensor& weights, double 
   });
 }
 
-/// The same for tensors on devices, as many at a time as one launch takes.
-class DeviceAverages {
-public:
-  explicit DeviceAverages(double share) { job_.share = share; }
-
-  void add(Tensor& average, const Tensor& weights) {
-    if (average.numel() == 0) return;
-    device::UpdateParts& parts = job_.parts;
-    if (parts.parts > 0 &&
-        (parts.parts == device::UpdateParts::most || parts.type != average.dtype() || device_ != average.device()))
-      launch();
-    device_ = average.device();
-    parts.type = average.dtype();
-    parts.part[parts.parts++] = {average.mutable_device_bytes("average of weights"),
-                                 weights.device_bytes(),
-                                 {nullptr, nullptr},
-                                 average.numel()};
-  }
-  void launch() {
-    if (job_.parts.parts == 0) return;
-    device::launch(device_, "average of weights", &device::Table::approach, job_);
-    job_.parts.parts = 0;
-  }
-
-private:
-  Device device_;
-  device::ApproachJob job_{};
-};
-
 } // namespace
 
 WeightAverage::WeightAverage(const std::vector<Tensor>& parameters, double decay)
@@ -69,16 +40,16 @@ WeightAverage::WeightAverage(const std::vector<Tensor>& parameters, double decay
 void WeightAverage::update(std::int64_t step) {
   const auto t = static_cast<double>(step);
   const double share = 1.0 - std::min(decay_, (1.0 + t) / (10.0 + t));
-  DeviceAverages there(share);
+  device::UpdateLaunches<device::ApproachJob> there("average of weights", &device::Table::approach, {share, {}});
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!values_[i].device().is_cpu())
-      there.add(values_[i], parameters_[i]);
+      there.add(parameters_[i], values_[i].mutable_device_bytes("average of weights"));
     else if (parameters_[i].dtype() == DType::f32)
       approach<float>(values_[i], parameters_[i], share);
     else
       approach<double>(values_[i], parameters_[i], share);
   }
-  there.launch();
+  there.finish();
 }
 
 } // namespace eg::optim

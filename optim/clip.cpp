@@ -1,7 +1,7 @@
 #include "optim/optimizer.h"
 
 #include "core/call.h"
-#include "core/device/module.h"
+#include "core/device/update_launch.h"
 #include "core/ops.h"
 #include "core/reduction.h"
 #include "core/threads/parallel.h"
@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 namespace eg::optim {
 namespace {
@@ -34,10 +35,11 @@ template <class T> double sum_of_squares(const Tensor& packed) {
   return total;
 }
 
-/// Sums of squares of tensors on one device: its kernel computes the parts, and one copy brings those of all.
+/// Sums of squares of tensors on one device: its kernel computes the chunks' sums of many tensors at a time, and one
+/// copy brings those of all.
 class SquaresThere {
 public:
-  /// Room for the parts of all gradients that are on a device. Throws DeviceError for two devices.
+  /// Starts the sums of all gradients that are on a device. Throws DeviceError for two devices.
   explicit SquaresThere(const std::vector<Tensor>& gradients) {
     std::int64_t chunks = 0;
     Device device;
@@ -48,17 +50,18 @@ public:
       device = g.device();
       chunks += chunks_of(g);
     }
-    if (!device.is_cpu()) parts_ = Tensor::empty({chunks}, DType::f64, device);
-  }
-  void start(const Tensor& packed) {
-    if (packed.numel() > 0) {
-      double* const to = reinterpret_cast<double*>(parts_.mutable_device_bytes("gradient_norm")) + started_;
-      device::launch(packed.device(), "gradient_norm", &device::Table::squares,
-                     Job{packed.dtype(), packed.device_bytes(), to, packed.numel()});
+    if (device.is_cpu()) return;
+    parts_ = Tensor::empty({chunks}, DType::f64, device);
+    auto* to = reinterpret_cast<double*>(parts_.mutable_device_bytes("gradient_norm"));
+    device::UpdateLaunches<Job> launches("gradient_norm", &device::Table::squares, {});
+    for (const Tensor& g : gradients) {
+      if (!g.defined() || g.device().is_cpu()) continue;
+      launches.add(g.contiguous(), to);
+      to += chunks_of(g);
     }
-    started_ += chunks_of(packed);
+    launches.finish();
   }
-  /// The sum of the next gradient, in the order of start().
+  /// The sum of the next gradient that is on the device.
   double next(const Tensor& gradient) {
     if (values_.empty()) values_ = parts_.to_vector<double>();
     double total = 0.0;
@@ -72,11 +75,29 @@ private:
 
   Tensor parts_;
   std::vector<double> values_;
-  std::int64_t started_ = 0;
   std::size_t taken_ = 0;
 };
 
-/// The same for permuted gradients.
+/// Multiplies gradients, on a device many at a time. They are new tensors, because two gradients may share storage with
+/// each other or with a value of the caller's.
+void scale(std::vector<Tensor>& gradients, double factor) {
+  const bool many = reduction() == Reduction::fast;
+  device::UpdateLaunches<device::ScaledSumJob> there("clip_gradients", &device::Table::scaled_sum,
+                                                     {factor, true, false, {}});
+  for (Tensor& g : gradients) {
+    if (!g.defined()) continue;
+    if (g.device().is_cpu() || !many) {
+      g = affine(g, factor, 0.0);
+      continue;
+    }
+    Tensor scaled = Tensor::empty(g.shape(), g.dtype(), g.device());
+    there.add(g.contiguous(), scaled.mutable_device_bytes("clip_gradients"));
+    g = std::move(scaled);
+  }
+  there.finish();
+}
+
+/// The norm, with the bits of permuted gradients.
 double exact_norm(const std::vector<Tensor>& gradients) {
   double total = 0.0;
   for (const Tensor& g : gradients) {
@@ -96,8 +117,6 @@ double gradient_norm(const std::vector<Tensor>& gradients) {
       throw DTypeError(fmt::format("gradient_norm: a gradient is f32 or f64, not {}", name_of(g.dtype())));
   if (reduction() == Reduction::exact) return exact_norm(gradients);
   SquaresThere there(gradients);
-  for (const Tensor& g : gradients)
-    if (g.defined() && !g.device().is_cpu()) there.start(g.contiguous());
   double total = 0.0;
   for (const Tensor& g : gradients) {
     if (!g.defined()) continue;
@@ -117,9 +136,7 @@ double clip_gradients(std::vector<Tensor>& gradients, double max_norm) {
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1.0) return norm;
   const PauseRecording pause;
-  // New tensors, because two gradients may share storage with each other or with a value of the caller's.
-  for (Tensor& g : gradients)
-    if (g.defined()) g = affine(g, factor, 0.0);
+  scale(gradients, factor);
   return norm;
 }
 

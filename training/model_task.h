@@ -4,6 +4,7 @@
 
 #include "core/base/function_ref.h"
 #include "core/base/interrupt.h"
+#include "core/device/uploads.h"
 #include "nn/hub/model.h"
 #include "optim/optimizer.h"
 #include "training/checkpoint_state.h"
@@ -137,8 +138,12 @@ protected:
   std::int64_t step() const { return step_; }
   /// Where the models are.
   Device device() const { return device_; }
-  /// What a batch is made of, where the models are; an undefined tensor stays undefined.
-  Tensor there(const Tensor& x) const { return x.defined() ? x.to(device_) : x; }
+  /// What a batch is made of, where the models are; undefined tensors stay undefined. On a device work that is queued
+  /// goes on meanwhile.
+  std::vector<Tensor> there(std::vector<Tensor> batch) const { return uploads_.begin(std::move(batch)).take(); }
+  Tensor there(const Tensor& x) const { return there(std::vector{x}).front(); }
+  /// Begins to copy a batch that is needed later.
+  device::Uploads::Batch begin_upload(std::vector<Tensor> batch) const { return uploads_.begin(std::move(batch)); }
   std::int64_t total_steps() const { return options_.steps > 0 ? options_.steps : options_.epochs * steps_per_epoch(); }
   /// "" of the main variant, "_none" of a plain one beside it.
   std::string suffix(std::size_t variant) const;
@@ -155,6 +160,7 @@ private:
 
   const RunOptions& options_;
   Device device_;
+  mutable device::Uploads uploads_;
   std::int64_t drift_every_;
   std::vector<Variant> variants_;
   std::vector<std::string> names_; ///< of the parameters that learn

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <utility>
+
 namespace eg::training {
 namespace {
 
@@ -56,11 +58,6 @@ Samples Samples::cut(std::int64_t first, std::int64_t last) const {
   return {part(images), part(labels), part(shares), attributes, part(rows), part(taught)};
 }
 
-Samples Samples::to(Device device) const {
-  const auto moved = [&](const Tensor& x) { return x.defined() ? x.to(device) : x; };
-  return {moved(images), moved(labels), moved(shares), attributes, moved(rows), moved(taught)};
-}
-
 Tensor permuted_hidden(const nn::Vit& model, const Tensor& images, const Tensor& rows, const permute::BlocksKey* key,
                        RandomKey dropout_key) {
   const permute::PermutedPass pass{.rows = rows, .columns = key != nullptr ? &key->residual : nullptr};
@@ -84,23 +81,48 @@ Tensor VitTask::rows(std::int64_t first_sample, std::int64_t samples, data::Spli
   return {};
 }
 
-std::int64_t VitTask::draw_batch(std::int64_t step) {
+Samples VitTask::made_samples(std::int64_t step) {
   if (loader_step_ != step) seek(step); // the step was begun before, and failed
   loader_step_ = step + 1;
-  batch_step_ = step;
   const data::Batch batch = loader_->next();
   const bool attributes = batch.attributes.defined();
-  samples_ = {batch.images, batch.labels, batch.attributes, attributes};
+  Samples samples{batch.images, batch.labels, batch.attributes, attributes};
   if (const data::Mixing mixing{o_->mixup, o_->cutmix}; mixing.any()) {
     const Tensor targets = attributes ? batch.attributes : one_hot(batch.labels, material_.train.classes(), o_->dtype);
     const RandomKey key = RandomKey{o_->seed, 0}.fold(draw_mix).fold(static_cast<std::uint64_t>(step));
     data::MixedBatch mixed = data::mix(mixing, batch.images, targets, key);
-    samples_.images = std::move(mixed.images);
-    samples_.shares = std::move(mixed.targets);
+    samples.images = std::move(mixed.images);
+    samples.shares = std::move(mixed.targets);
   }
-  samples_.rows = rows(step * o_->batch, samples_.size(), data::Split::train);
-  if (teacher_) samples_.taught = teacher_->classes(samples_.images);
-  samples_ = samples_.to(device());
+  samples.rows = rows(step * o_->batch, samples.size(), data::Split::train);
+  if (teacher_) samples.taught = teacher_->classes(samples.images);
+  return samples;
+}
+
+void VitTask::make_ahead(std::int64_t step) {
+  if (device().is_cpu() || step >= total_steps() || (ahead_ && ahead_->step == step)) return;
+  const PauseRecording pause;
+  Ahead ahead{.step = step};
+  try {
+    const Samples samples = made_samples(step);
+    ahead.samples = {.attributes = samples.attributes};
+    ahead.tensors = begin_upload(samples.tensors());
+  } catch (...) {
+    ahead.error = std::current_exception();
+  }
+  ahead_ = std::move(ahead);
+}
+
+std::int64_t VitTask::draw_batch(std::int64_t step) {
+  batch_step_ = step;
+  std::optional<Ahead> before = std::exchange(ahead_, std::nullopt);
+  if (!before || before->step != step) {
+    const Samples samples = made_samples(step);
+    samples_ = samples.with(there(samples.tensors()));
+  } else {
+    if (before->error) std::rethrow_exception(before->error);
+    samples_ = before->samples.with(before->tensors->take());
+  }
   return samples_.size();
 }
 
@@ -117,6 +139,7 @@ ModelTask::PartLoss VitTask::loss_of(const Variant& v, std::int64_t first, std::
   const Samples samples = samples_.cut(first, last);
   const Tensor z = hidden(v, samples.images, samples.rows, dropout, batch_step_);
   const auto [logits, loss] = apply_head(vit_of(v), z, samples, o_->label_smoothing);
+  make_ahead(batch_step_ + 1); // while the device computes what is queued
   return {.loss = loss, .weight = static_cast<double>(samples.size()), .correct = count_right(logits, samples)};
 }
 
@@ -128,7 +151,7 @@ std::int64_t VitTask::measure(const Variant& v, Sums& sums, StopFlag stop) {
     Samples samples{batch.images, batch.labels, batch.attributes, batch.attributes.defined()};
     const std::int64_t seen = step() * all + b * o_->batch; // each test has orders of its own
     samples.rows = rows(seen, samples.size(), data::Split::test);
-    samples = samples.to(device());
+    samples = samples.with(there(samples.tensors()));
     const Tensor z = hidden(v, samples.images, samples.rows, {}, {});
     const Tensor logits = vit_of(v).head(z);
     sums.loss += mean_loss(logits, samples, 0.0).item() * static_cast<double>(samples.size());

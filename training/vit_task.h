@@ -6,6 +6,7 @@
 #include "training/vision_model.h"
 #include "training/vit_trainer.h"
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +28,11 @@ struct Samples {
 
   std::int64_t size() const { return labels.size(0); }
   Samples cut(std::int64_t first, std::int64_t last) const;
-  Samples to(Device device) const;
+  /// All tensors, and the samples with others in their places.
+  std::vector<Tensor> tensors() const { return {images, labels, shares, rows, taught}; }
+  Samples with(const std::vector<Tensor>& others) const {
+    return {others[0], others[1], others[2], attributes, others[3], others[4]};
+  }
 };
 
 class VitTask final : public ModelTask {
@@ -75,6 +80,11 @@ private:
   static const nn::Vit& vit_of(const Variant& v) { return static_cast<const nn::Vit&>(*v.module); }
   static PermutedEncoder encoder_of(const VitOptions& options, const SplitTraining& split);
   void open_loaders();
+  /// The samples of a step, from the loader, on the CPU.
+  Samples made_samples(std::int64_t step);
+  /// On a device: makes the samples of a step and begins to copy them, unless that is done. What it throws is kept for
+  /// draw_batch().
+  void make_ahead(std::int64_t step);
   void make_variants();
   std::shared_ptr<nn::Vit> made_model(permute::PermuteMode mode) const;
   void begin_from_start(nn::Vit& model, permute::PermuteMode mode) const;
@@ -92,6 +102,14 @@ private:
   std::int64_t loader_step_ = 0; ///< which step its next batch is for
   std::int64_t batch_step_ = 0;  ///< which step `samples_` is of
   Samples samples_;              ///< the present batch
+  /// The batch of a step to come, on its way to the device.
+  struct Ahead {
+    std::int64_t step = 0;
+    Samples samples = {}; ///< without tensors
+    std::optional<device::Uploads::Batch> tensors = {};
+    std::exception_ptr error = {};
+  };
+  std::optional<Ahead> ahead_;
   nn::StateDict split_start_;    ///< what the blocks elsewhere begin from
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Declares the functions of cuBLASLt that products use. Two sources define cublaslt(): one
-// opens CUDA's library, the other takes the emulated one.
+// Declares the functions of cuBLASLt that products use. Two sources define cublaslt(): one opens CUDA's library, the
+// other takes the emulated one.
 
 #include <cublasLt.h>
 #include <string>
@@ -10,6 +10,7 @@ namespace eg::cuda {
 #define EG_LT_FUNCTIONS(X)                                                                                             \
   X(cublasLtCreate)                                                                                                    \
   X(cublasLtGetStatusString)                                                                                           \
+  X(cublasLtGetVersion)                                                                                                \
   X(cublasLtMatmul)                                                                                                    \
   X(cublasLtMatmulAlgoGetHeuristic)                                                                                    \
   X(cublasLtMatmulDescCreate)                                                                                          \
@@ -22,12 +23,12 @@ namespace eg::cuda {
   X(cublasLtMatrixLayoutDestroy)                                                                                       \
   X(cublasLtMatrixLayoutSetAttribute)
 
-/// The library's functions; or `failures`, where it did not open.
+/// Holds the functions of the library, or says why it did not open.
 struct CublasLt {
 #define EG_LT_MEMBER(NAME) decltype(&::NAME) NAME = nullptr;
   EG_LT_FUNCTIONS(EG_LT_MEMBER)
 #undef EG_LT_MEMBER
-  std::string failures; ///< "PATH: why; " for each place that was tried; empty where the library is open
+  std::string failures; ///< "PATH: why" for each place that was tried; empty where the library is open
 };
 
 /// Opens the library at the first call.

@@ -4,6 +4,7 @@
 #include "core/cuda/gpu.h"
 
 #include "core/device/table.h"
+#include "core/visit_dtype.h"
 
 #include <cstdint>
 
@@ -39,31 +40,11 @@ template <int N> __device__ Offsets<N> offsets_at(const Axes<N>& axes, std::int6
   return offsets;
 }
 
-/// Calls f.operator()<T>() with the C++ type of the dtype.
-template <class F> Failure visit_type(DType type, F&& f) {
-  switch (type) {
-  case DType::f32:
-    return f.template operator()<float>();
-  case DType::f64:
-    return f.template operator()<double>();
-  case DType::i64:
-    return f.template operator()<std::int64_t>();
-  case DType::u8:
-    return f.template operator()<std::uint8_t>();
-  case DType::boolean:
-    return f.template operator()<bool>();
-  case DType::bf16:
-    return f.template operator()<BFloat16>();
-  }
-  return "unknown element type";
-}
-/// The same for f32 and f64 only.
+/// Calls f.template operator()<T>() with the C++ type of f32 or f64; refuses other dtypes.
 template <class F> Failure visit_floating_type(DType type, F&& f) {
-  if (type == DType::f32) return f.template operator()<float>();
-  if (type == DType::f64) return f.template operator()<double>();
-  return "the element type must be f32 or f64";
+  return is_floating(type) ? visit_floating(type, f) : "the element type must be f32 or f64";
 }
-/// The same with an unsigned integer of `size` bytes, for kernels that move elements.
+/// Calls f.template operator()<T>() with the unsigned integer type of `size` bytes: for kernels that move elements.
 template <class F> Failure visit_size(std::size_t size, F&& f) {
   switch (size) {
   case 1:

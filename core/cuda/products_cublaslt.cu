@@ -1,5 +1,9 @@
 // Matrix products by cuBLASLt, which is opened at the first one. f32 stays f32: TF32 is not used.
 //
+// Its epilogue adds the bias and computes GELU where GELU is asked for in the tanh form, the only one it has. The gradient
+// of that GELU is not in an epilogue (DGELU, DGELU_BGRAD): it would belong to the product that computes the cotangent of
+// `activated`, which is the product of the layer above, and that row does not know what stands below it.
+//
 // cuBLASLt counts by columns: a matrix in row-major order is its transpose there, so C^T [n, m] = B^T A^T is computed.
 // What cuBLASLt calls A is our B, its m is our n.
 
@@ -67,7 +71,7 @@ Operand operand(DType type, std::int64_t rows, std::int64_t columns, std::int64_
 }
 
 /// What a plan depends on.
-using Key = std::array<std::int64_t, 20>;
+using Key = std::array<std::int64_t, 21>;
 
 /// Bytes that the address is a multiple of, at most 256.
 std::int64_t alignment(const void* address) {
@@ -99,6 +103,7 @@ struct Call {
   const void* from; ///< what is added to the product, or null
   std::int64_t ld_from;
   const void* bias; ///< that the library adds, or null
+  void* before = nullptr; ///< gets C where at_c gets its GELU, or null
 };
 
 Owned<cublasLtMatrixLayout_t> layout(const Operand& x, std::int64_t count, std::int64_t stride) {
@@ -114,6 +119,12 @@ Owned<cublasLtMatrixLayout_t> layout(const Operand& x, std::int64_t count, std::
   return owned;
 }
 
+/// What changes from call to call of one plan.
+void set_addresses(const Plan& plan, const Call& call) {
+  if (call.bias != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+  if (call.before != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.before);
+}
+
 Plan plan_for(const Engine& engine, const Call& call) {
   const CublasLt& lt = cublaslt();
   const bool twice = call.job.type == DType::f64;
@@ -125,11 +136,15 @@ Plan plan_for(const Engine& engine, const Call& call) {
   plan.product = {product, lt.cublasLtMatmulDescDestroy};
   set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, call.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, call.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (call.bias != nullptr) {
-    set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
-  }
   const std::int64_t m = call.job.m, n = call.job.n;
+  const bool gelu = call.before != nullptr;
+  if (call.bias != nullptr || gelu)
+    set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE,
+        !gelu                  ? CUBLASLT_EPILOGUE_BIAS
+        : call.bias != nullptr ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                               : CUBLASLT_EPILOGUE_GELU_AUX);
+  if (gelu) set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, n);
+  set_addresses(plan, call);
   plan.b = layout(call.b, call.count, call.stride_b);
   plan.a = layout(call.a, call.count, call.stride_a);
   plan.to = layout({type, false, n, m, call.job.ldc}, call.count, call.stride_c);
@@ -169,6 +184,7 @@ void run(Engine& engine, gpu::Stream stream, const Call& call) {
                 job.ldc,
                 call.from != nullptr ? call.ld_from : -1,
                 call.bias != nullptr ? alignment(call.bias) : 0,
+                call.before != nullptr,
                 call.count,
                 call.stride_a,
                 call.stride_b,
@@ -180,7 +196,7 @@ void run(Engine& engine, gpu::Stream stream, const Call& call) {
   auto place = engine.plans.find(key);
   if (place == engine.plans.end()) place = engine.plans.emplace(key, plan_for(engine, call)).first;
   const Plan& plan = place->second;
-  if (call.bias != nullptr) set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
+  set_addresses(plan, call);
   const double wide[2] = {job.alpha, call.from != nullptr ? 1.0 : 0.0};
   const float narrow[2] = {static_cast<float>(wide[0]), static_cast<float>(wide[1])};
   const bool twice = job.type == DType::f64;
@@ -206,7 +222,14 @@ __global__ void begin_kernel(double* c, std::int64_t ldc, const double* bias, co
   }
 }
 
-void multiply(Engine& engine, gpu::Stream stream, const ProductJob& job) {
+/// Whether the epilogue can write C and its GELU: NVIDIA asks for a leading dimension that is a multiple of 8 and for an
+/// address that is a multiple of 16 bytes, of the buffer that gets C.
+bool has_gelu_epilogue(const ProductJob& job) {
+  return job.activated != nullptr && job.gelu == device::GeluOf::tanh && job.type == DType::f32 && job.ldc == job.n &&
+         job.n % 8 == 0 && alignment(job.c) >= 16;
+}
+
+void multiply(Engine& engine, gpu::Stream stream, const ProductJob& job, bool* activated) {
   Call call{job,
             operand(job.b_type, job.n, job.k, job.b_column, job.b_step),
             operand(job.a_type, job.k, job.m, job.a_step, job.a_row),
@@ -220,6 +243,11 @@ void multiply(Engine& engine, gpu::Stream stream, const ProductJob& job) {
             nullptr,
             job.ldc,
             job.bias};
+  *activated = has_gelu_epilogue(job);
+  if (*activated) {
+    call.before = job.c;
+    call.at_c = job.activated;
+  }
   const bool begins = job.type == DType::f64 && job.bias != nullptr;
   if (begins) {
     const std::int64_t count = job.m * job.n;
@@ -245,7 +273,7 @@ void multiply(Engine& engine, gpu::Stream stream, const ProductJob& job) {
     std::int64_t at[3] = {}, rest = i;
     for (int axis = others.rank - 1; axis >= 0; rest /= others.extent[axis], --axis)
       for (int k = 0; k < 3; ++k) at[k] += rest % others.extent[axis] * others.stride[k][axis];
-    call.at_c = const_cast<void*>(moved(job.c, at[0], job.type));
+    if (!*activated) call.at_c = const_cast<void*>(moved(job.c, at[0], job.type));
     call.at_a = moved(job.a, at[1], job.a_type);
     call.at_b = moved(job.b, at[2], job.b_type);
     if (job.accumulate || begins) call.from = call.at_c;
@@ -255,12 +283,18 @@ void multiply(Engine& engine, gpu::Stream stream, const ProductJob& job) {
 
 } // namespace
 
-bool has_product_library(Failure* why) {
-  *why = cublaslt().failures.empty() ? nullptr : cublaslt().failures.c_str();
-  return *why == nullptr;
+bool has_product_library(const char** words) {
+  static const std::string known = [] {
+    if (!cublaslt().failures.empty()) return cublaslt().failures;
+    const std::size_t version = cublaslt().cublasLtGetVersion(); // 10000 major + 100 minor + patch
+    return "cuBLASLt " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100);
+  }();
+  *words = known.c_str();
+  return cublaslt().failures.empty();
 }
 
-Failure library_product(Queue queue, const ProductJob& job) {
+Failure library_product(Queue queue, const ProductJob& job, bool* activated) {
   static std::mutex mutex; // of the plans and the workspaces, which the order of the stream protects
   static Engine engines[64];
   return in_words([&] {
@@ -272,7 +306,7 @@ Failure library_product(Queue queue, const ProductJob& job) {
         throw std::runtime_error(failure);
       if (engine.workspace == nullptr) throw std::runtime_error("no memory for cuBLASLt's workspace of 32 MiB");
     }
-    multiply(engine, queue.stream, job);
+    multiply(engine, queue.stream, job, activated);
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Declares the memory, copies and streams of a device. Two twins define them: CUDA's runtime and the emulator.
+// Declares the memory, copies, streams and events of a device. Two sources define them: one calls CUDA's runtime, the
+// other the emulator.
 
 #include "core/cuda/gpu.h"
 
@@ -21,7 +22,15 @@ Failure release(int device, void* block);
 Failure copy_in(int device, void* to, const void* from, std::size_t bytes);
 Failure copy_out(int device, void* to, const void* from, std::size_t bytes);
 Failure copy_within(int device, void* to, const void* from, std::size_t bytes);
-Failure synchronize(int device, device::KernelError* error);
+Failure synchronize(int device, bool everything, device::KernelError* error);
+Failure allocate_pinned(int device, std::size_t bytes, void** block);
+Failure release_pinned(int device, void* block);
+Failure copy_pinned(int device, void* to, const void* from, std::size_t bytes);
+Failure make_event(int device, void** event);
+Failure drop_event(int device, void* event);
+Failure record(int device, device::Lane lane, void* event);
+Failure wait(int device, device::Lane lane, void* event);
+Failure wait_here(int device, void* event);
 
 /// Makes `device` the calling thread's and gives its compute stream.
 Failure select(int device, gpu::Stream* stream);

@@ -17,10 +17,13 @@ void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-/// One device: its compute stream, its pool and where its kernels report failed checks.
+/// One device: its streams, and where its kernels report failed checks.
 struct Machine {
-  cudaStream_t stream = nullptr;
+  cudaStream_t stream = nullptr; ///< of Lane::compute
+  cudaStream_t copies = nullptr; ///< of Lane::copy
   device::KernelError* error = nullptr;
+
+  cudaStream_t of(device::Lane lane) const { return lane == device::Lane::copy ? copies : stream; }
 };
 
 Machine& machine(int device) {
@@ -30,6 +33,7 @@ Machine& machine(int device) {
   Machine& m = machines[device];
   check(cudaSetDevice(device), "cudaSetDevice");
   if (m.stream != nullptr) return m;
+  check(cudaStreamCreateWithFlags(&m.copies, cudaStreamNonBlocking), "cudaStreamCreate");
   check(cudaStreamCreateWithFlags(&m.stream, cudaStreamNonBlocking), "cudaStreamCreate");
   cudaMemPool_t pool = nullptr;
   check(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool");
@@ -106,14 +110,61 @@ Failure copy_within(int device, void* to, const void* from, std::size_t bytes) {
   });
 }
 
-Failure synchronize(int device, device::KernelError* error) {
+Failure synchronize(int device, bool everything, device::KernelError* error) {
   return in_words([&] {
     const Machine& m = machine(device);
     check(cudaMemcpyAsync(error, m.error, sizeof *error, cudaMemcpyDeviceToHost, m.stream), "cudaMemcpyAsync");
-    // All streams: arrays that come in through DLPack may still be computed on another library's.
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    // Arrays that come in through DLPack may still be computed on another library's stream.
+    check(everything ? cudaDeviceSynchronize() : cudaStreamSynchronize(m.stream), "cudaStreamSynchronize");
     if (error->code != 0) check(cudaMemsetAsync(m.error, 0, sizeof *error, m.stream), "cudaMemsetAsync");
   });
+}
+
+Failure allocate_pinned(int device, std::size_t bytes, void** block) {
+  *block = nullptr;
+  return in_words([&] {
+    machine(device);
+    check(cudaMallocHost(block, bytes), "cudaMallocHost");
+  });
+}
+
+Failure release_pinned(int, void* block) {
+  return in_words([&] { check(cudaFreeHost(block), "cudaFreeHost"); });
+}
+
+Failure copy_pinned(int device, void* to, const void* from, std::size_t bytes) {
+  return in_words([&] {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, machine(device).copies), "cudaMemcpyAsync");
+  });
+}
+
+Failure make_event(int device, void** event) {
+  return in_words([&] {
+    machine(device);
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "cudaEventCreate");
+    *event = made;
+  });
+}
+
+Failure drop_event(int, void* event) {
+  return in_words([&] { check(cudaEventDestroy(static_cast<cudaEvent_t>(event)), "cudaEventDestroy"); });
+}
+
+Failure record(int device, device::Lane lane, void* event) {
+  return in_words([&] {
+    check(cudaEventRecord(static_cast<cudaEvent_t>(event), machine(device).of(lane)), "cudaEventRecord");
+  });
+}
+
+Failure wait(int device, device::Lane lane, void* event) {
+  return in_words([&] {
+    check(cudaStreamWaitEvent(machine(device).of(lane), static_cast<cudaEvent_t>(event), 0), "cudaStreamWaitEvent");
+  });
+}
+
+Failure wait_here(int, void* event) {
+  return in_words([&] { check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "cudaEventSynchronize"); });
 }
 
 Failure select(int device, gpu::Stream* stream) {

@@ -1,7 +1,9 @@
 // The runtime of the emulated module: one device, whose kernels run on the CPU.
 //   EQUIGRAD_EMULATOR_ORDER   ascending, descending, random or interleaved: in which order threads take their turn
 //   EQUIGRAD_EMULATOR_SEED    of the random order
-//   EQUIGRAD_EMULATOR_STREAM  eager, or late: work is queued until somebody waits for it
+//   EQUIGRAD_EMULATOR_STREAM  eager, or late: work is queued until somebody waits for it; late_compute: that of the
+//                             copy lane is not
+//   EQUIGRAD_EMULATOR_DEAF    who does not wait for events, so that tests see what misses: compute, copy or host
 //   EQUIGRAD_EMULATOR_NAME    what the module calls itself: "emulated", or "cuda" for tests of DLPack
 
 #include "core/cuda/runtime.h"
@@ -10,6 +12,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 
 namespace eg::cuda {
@@ -35,17 +38,29 @@ emulator::Schedule schedule() {
   return schedule;
 }
 
-emulator::Stream::Temper temper() {
+emulator::Stream::Temper temper(device::Lane lane) {
   const std::string word = setting("EQUIGRAD_EMULATOR_STREAM", "eager");
-  if (word != "eager" && word != "late") throw emulator::Error("EQUIGRAD_EMULATOR_STREAM is '" + word + "'");
-  return word == "late" ? emulator::Stream::Temper::late : emulator::Stream::Temper::eager;
+  if (word != "eager" && word != "late" && word != "late_compute")
+    throw emulator::Error("EQUIGRAD_EMULATOR_STREAM is '" + word + "'");
+  const bool late = lane == device::Lane::compute ? word != "eager" : word == "late";
+  return late ? emulator::Stream::Temper::late : emulator::Stream::Temper::eager;
+}
+
+/// Whether that one's waits for events are left out.
+bool is_deaf(const char* who) {
+  static const std::string deaf = setting("EQUIGRAD_EMULATOR_DEAF", "");
+  return deaf == who;
 }
 
 struct Machine {
-  emulator::Stream stream;
+  emulator::Stream stream, copies;
   device::KernelError* error;
 
-  Machine() : stream(temper()), error(static_cast<device::KernelError*>(emulator::device_malloc(sizeof *error))) {
+  emulator::Stream& of(device::Lane lane) { return lane == device::Lane::copy ? copies : stream; }
+
+  Machine()
+      : stream(temper(device::Lane::compute)), copies(temper(device::Lane::copy)),
+        error(static_cast<device::KernelError*>(emulator::device_malloc(sizeof *error))) {
     emulator::set_schedule(schedule());
     emulator::device_memset(error, 0, sizeof *error);
   }
@@ -117,12 +132,50 @@ Failure copy_within(int device, void* to, const void* from, std::size_t bytes) {
   return attempt(device, [&] { machine().stream.copy_on_device(to, from, bytes); });
 }
 
-Failure synchronize(int device, device::KernelError* error) {
+Failure synchronize(int device, bool everything, device::KernelError* error) {
   return attempt(device, [&] {
     Machine& m = machine();
+    if (everything) m.copies.synchronize();
     m.stream.copy_from_device(error, m.error, sizeof *error);
     m.stream.synchronize();
     if (error->code != 0) m.stream.memset(m.error, 0, sizeof *error);
+  });
+}
+
+Failure allocate_pinned(int device, std::size_t bytes, void** block) {
+  return attempt(device, [&] { *block = emulator::pinned_malloc(bytes); });
+}
+
+Failure release_pinned(int device, void* block) {
+  return attempt(device, [&] { emulator::pinned_free(block); });
+}
+
+Failure copy_pinned(int device, void* to, const void* from, std::size_t bytes) {
+  return attempt(device, [&] { machine().copies.copy_to_device(to, from, bytes); });
+}
+
+Failure make_event(int device, void** event) {
+  return attempt(device, [&] { *event = std::make_unique<emulator::Event>().release(); });
+}
+
+Failure drop_event(int device, void* event) {
+  return attempt(device, [&] { const std::unique_ptr<emulator::Event> owned(static_cast<emulator::Event*>(event)); });
+}
+
+Failure record(int device, device::Lane lane, void* event) {
+  return attempt(device, [&] { *static_cast<emulator::Event*>(event) = machine().of(lane).record(); });
+}
+
+Failure wait(int device, device::Lane lane, void* event) {
+  return attempt(device, [&] {
+    if (is_deaf(lane == device::Lane::copy ? "copy" : "compute")) return;
+    machine().of(lane).wait(*static_cast<emulator::Event*>(event));
+  });
+}
+
+Failure wait_here(int device, void* event) {
+  return attempt(device, [&] {
+    if (!is_deaf("host")) emulator::synchronize(*static_cast<emulator::Event*>(event));
   });
 }
 

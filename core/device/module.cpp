@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/device/check.h"
 #include "core/device/device.h"
+#include "core/device/shared_library.h"
 #include "core/threads/at_fork.h"
 
 #include <algorithm>
@@ -80,6 +81,8 @@ private:
     std::error_code ignored;
     if (!std::filesystem::exists(file, ignored)) return fail("no such file");
     if (!std::filesystem::is_regular_file(file, ignored)) return fail("is no file");
+    // The loader would map a file that was cut short, and die at the first page that is missing.
+    if (const std::string why = why_no_whole_library(file); !why.empty()) return fail(why);
     // A name without a folder would be looked for elsewhere.
     void* const library = dlopen(std::filesystem::absolute(file, ignored).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return fail(dlerror());
@@ -140,6 +143,15 @@ bool waits_after_launches() {
   return yes;
 }
 
+std::array<std::atomic<std::uint64_t>, Device::max_index + 1> kernels_started;
+
+/// Waits for the compute lane, or for everything on the device, and throws what a kernel refused.
+void wait_and_check(Device device, bool everything) {
+  KernelError error{};
+  require(device, "synchronize", module_table().synchronize(device.index, everything, &error));
+  if (error.code != 0) throw_refusal(device, error);
+}
+
 /// This process is a child of fork(): CUDA cannot be used in it, and locks of the module may be held for ever.
 std::atomic<bool> forked = false;
 const bool watching = [] {
@@ -163,7 +175,8 @@ void require(Device device, const char* what, Failure failure) {
 
 void finish_launch(Device device, const char* name, Failure failure) {
   require(device, name, failure);
-  if (waits_after_launches()) synchronize(device);
+  kernels_started[device.index].fetch_add(1, std::memory_order_relaxed);
+  if (waits_after_launches()) wait_and_check(device, false);
 }
 
 void copy_to_device(Device device, void* to, const void* from, std::size_t bytes) {
@@ -172,7 +185,7 @@ void copy_to_device(Device device, void* to, const void* from, std::size_t bytes
 
 void copy_to_host(Device device, void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) require(device, "copy to the host", module_table().copy_out(device.index, to, from, bytes));
-  synchronize(device); // so that a failed check is heard before the values are used
+  wait_and_check(device, false); // so that a failed check is heard before the values are used
 }
 
 void copy_within_device(Device device, void* to, const void* from, std::size_t bytes) {
@@ -211,11 +224,12 @@ std::string why_unavailable() {
 bool is_available() { return why_unavailable().empty(); }
 
 void synchronize(Device device) {
-  if (device.is_cpu()) return;
-  KernelError error{};
-  require(device, "synchronize", module_table().synchronize(device.index, &error));
-  if (error.code != 0) throw_refusal(device, error);
+  if (!device.is_cpu()) wait_and_check(device, true);
 }
+
+std::string products() { return module_table().products(); }
+
+std::uint64_t started_kernels(Device device) { return kernels_started[device.index].load(std::memory_order_relaxed); }
 
 } // namespace eg::device
 

@@ -1,12 +1,12 @@
 #pragma once
-// Defines the table of functions by which the program calls a device module.
+// Lists the functions of a device module, through which the program uses devices.
 
 #include "core/device/jobs.h"
 
 #include <cstddef>
 #include <cstdint>
 
-/// Every kernel of the module: its name and its job. Adding one is one line here and one function in a .cu file.
+/// Lists every kernel of the module: its name and its job. A new kernel is one line here and one function in a .cu file.
 #define EG_DEVICE_KERNELS(X)                                                                                           \
   X(fill, FillJob)                                                                                                     \
   X(copy, CopyJob)                                                                                                     \
@@ -52,15 +52,15 @@
   X(update_rmsprop, RmsPropJob)                                                                                        \
   X(update_lion, LionJob)                                                                                              \
   X(approach, ApproachJob)                                                                                             \
+  X(scaled_sum, ScaledSumJob)                                                                                          \
   X(squares, SquaresJob)
 
 namespace eg::device {
 
-/// What a function of the module answers: nullptr when it is done, else what went wrong, valid while the module is
-/// open.
+/// Says whether a function of the module succeeded: nullptr, else an error message that lives as long as the module.
 using Failure = const char*;
 
-/// What `doctor` shows of one device. Sizes in bytes; versions as 1000 major + 10 minor.
+/// Describes one device for `doctor`. Sizes are in bytes, versions are 1000 major + 10 minor.
 struct Description {
   char name[256];
   int compute_major, compute_minor, multiprocessors;
@@ -68,7 +68,7 @@ struct Description {
   int driver_version, runtime_version;
 };
 
-/// A check that a kernel made on the device and that failed.
+/// Describes a check of a kernel that failed on the device.
 struct KernelError {
   int code; ///< device::Refused (core/device/check.h); 0: none
   std::int64_t value;
@@ -78,8 +78,13 @@ struct KernelError {
   char kernel[64];
 };
 
-/// The functions. Work is queued in the order of the calls, on one stream a device; a function that hands values to the
-/// host waits for it.
+/// The two streams of a device. Each runs its work in the order of the calls; events order one against the other.
+enum class Lane : int {
+  compute, ///< kernels, and every copy but those of copy_pinned
+  copy,    ///< copy_pinned
+};
+
+/// Holds the functions of a module. Functions queue work and return, unless their comment says that they wait.
 struct Table {
   std::uint64_t layout; ///< layout_number of the headers that the module was compiled with
   const char* name;     ///< "cuda" or "emulated"
@@ -89,27 +94,47 @@ struct Table {
   Failure (*count)(int* devices);
   Failure (*describe)(int device, Description* description);
   /// *block: nullptr when the device has too little memory.
+  /// The block belongs to the compute lane: the copy lane must wait before it uses it, and be done before its release.
   Failure (*allocate)(int device, std::size_t bytes, void** block);
   Failure (*release)(int device, void* block);
-  /// From the host; `from` may be reused when it returns.
+  /// Copies from the host. `from` may be changed when the function returns.
   Failure (*copy_in)(int device, void* to, const void* from, std::size_t bytes);
-  /// To the host, when the work before it is done.
+  /// Copies to the host. Waits for the compute lane.
   Failure (*copy_out)(int device, void* to, const void* from, std::size_t bytes);
   Failure (*copy_within)(int device, void* to, const void* from, std::size_t bytes);
-  /// Waits for all work, then gives and clears the first failed check.
-  Failure (*synchronize)(int device, KernelError* error);
+  /// Waits for the compute lane, or for all work of the device (`everything`), other libraries' too. Then gives and
+  /// clears the first failed check.
+  Failure (*synchronize)(int device, bool everything, KernelError* error);
+
+  /// Host memory that the device reads by itself.
+  Failure (*allocate_pinned)(int device, std::size_t bytes, void** block);
+  /// No queued copy may still read the block.
+  Failure (*release_pinned)(int device, void* block);
+  /// Copies from pinned memory, on the copy lane. `from` must not change before the copy is done.
+  Failure (*copy_pinned)(int device, void* to, const void* from, std::size_t bytes);
+  Failure (*make_event)(int device, void** event);
+  Failure (*drop_event)(int device, void* event);
+  /// The event happens when the lane has done what was queued so far.
+  Failure (*record)(int device, Lane lane, void* event);
+  /// What is queued on the lane from now on runs after the event.
+  Failure (*wait)(int device, Lane lane, void* event);
+  /// Waits until the event has happened.
+  Failure (*wait_here)(int device, void* event);
+
+  /// Says which engine multiplies matrices, and why no other: "cuBLASLt 13.0.2".
+  const char* (*products)();
 
 #define EG_KERNEL_FUNCTION(NAME, JOB) Failure (*NAME)(int device, const JOB& job);
   EG_DEVICE_KERNELS(EG_KERNEL_FUNCTION)
 #undef EG_KERNEL_FUNCTION
 };
 
-/// Differs when the headers of a module and of the program do (set by the build from their text).
+/// Identifies the text of the headers that the program and a module share. The build sets it.
 #if defined(EQUIGRAD_DEVICE_LAYOUT)
 inline constexpr std::uint64_t layout_number = EQUIGRAD_DEVICE_LAYOUT;
 #endif
 
-/// The one symbol of a module: `extern "C" const Table* equigrad_device_table()`.
+/// The only symbol that a module exports: `extern "C" const Table* equigrad_device_table()`.
 using TableFunction = const Table* (*)();
 inline constexpr const char* table_symbol = "equigrad_device_table";
 

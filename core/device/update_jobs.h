@@ -85,14 +85,21 @@ struct ApproachJob {
   UpdateParts parts;
 };
 
-/// to[c] = sum of the squares of x in chunk c, in f64. x is packed; a chunk has `chunk` elements, a multiple of 8, the
-/// last one the rest. Element i of a chunk belongs to partial sum i mod 8; the eight are joined in a fixed order.
+/// Sums of gradients: to = scale * from, or to += scale * from, where `parameter` of a part is `to` and `gradient` is
+/// `from`. The product is rounded as by the row `affine`, and left out where `scales` is false.
+struct ScaledSumJob {
+  double scale;
+  bool scales;
+  bool adds;
+  UpdateParts parts;
+};
+
+/// Sums of squares in f64, of each chunk of each part: `parameter` of a part points to the sums, `gradient` to the
+/// elements. A chunk has `chunk` elements, a multiple of 8, the last one the rest. Element i of a chunk belongs to
+/// partial sum i mod 8; the eight are joined in a fixed order.
 struct SquaresJob {
   static constexpr std::int64_t chunk = 32768;
-  DType type;
-  const void* x;
-  double* to;
-  std::int64_t count;
+  UpdateParts parts;
 };
 
 } // namespace eg::device

@@ -210,6 +210,69 @@ TEST_CASE("averages of weights and accumulated gradients have the bits of the CP
   for (std::size_t i = 0; i < mean.size(); ++i) CHECK(same_bits(mean[i], mean_there[i]));
 }
 
+TEST_CASE("norms, clipping, accumulation and averages take 64 tensors a launch") {
+  Tensors g;
+  for (std::uint64_t i = 0; i < 150; ++i) g.push_back(random_normal({3, 5}, {i, 50}).to(gpu));
+  const auto kernels_of = [](auto&& work) {
+    const std::uint64_t before = device::started_kernels(gpu);
+    work();
+    return device::started_kernels(gpu) - before;
+  };
+  CHECK(kernels_of([&] { optim::gradient_norm(g); }) == 3);
+  Tensors clipped = g;
+  CHECK(kernels_of([&] { optim::clip_gradients(clipped, 1e-3); }) == 6);
+  CHECK(!same_bits(clipped[0], g[0]));
+  GradientAccumulator sums(3.0);
+  CHECK(kernels_of([&] { sums.add(g, 1.0); }) == 3);
+  CHECK(kernels_of([&] { sums.add(g, 2.0); }) == 3);
+  optim::WeightAverage average(g, 0.9);
+  CHECK(kernels_of([&] { average.update(1); }) == 3);
+  const auto rule = optim::sgd(g);
+  CHECK(kernels_of([&] { rule->step(g, 0.1); }) == 3);
+  CHECK(kernels_of([&] {
+          for (const Tensor& one : g) optim::gradient_norm({one}); // so that the counts above can fail
+        }) == 150);
+  Tensors mixed = {g[0], g[1].to(DType::f64), g[2]}; // a launch has one type
+  CHECK(kernels_of([&] { optim::gradient_norm(mixed); }) == 3);
+}
+
+TEST_CASE("accumulated gradients on a device: strided, shared, missing, empty, not finite, of three parts") {
+  const auto parts_on = [](Device device) {
+    std::vector<Tensors> parts;
+    for (std::uint64_t part = 0; part < 3; ++part) {
+      Tensors g;
+      for (std::uint64_t i = 0; i < 70; ++i)
+        g.push_back(random_normal({4, 7}, {i, 60 + part}, 0.0, 1.0, i % 9 == 4 ? DType::f64 : DType::f32).to(device));
+      g.push_back(g[0].transpose());
+      g.push_back(part == 1 ? Tensor() : g[3]);
+      g.push_back(part == 0 ? Tensor() : g[5]);
+      g.push_back(g[7]); // one storage twice
+      g.push_back(Tensor::zeros({0, 3}).to(device));
+      Tensor special = Tensor::from({-0.0, 0.0, 1e-320, INFINITY, NAN, -1e308, 3e-45}, {7}).to(DType::f64);
+      g.push_back(special.to(device));
+      g.push_back(special.to(DType::f32).to(device));
+      parts.push_back(std::move(g));
+    }
+    return parts;
+  };
+  for (const double last : {1.0, 0.5}) {
+    GradientAccumulator here(2.0 + last), there(2.0 + last);
+    const std::vector<Tensors> a = parts_on(Device::cpu()), b = parts_on(gpu);
+    for (std::size_t part = 0; part < 3; ++part) {
+      here.add(a[part], part == 2 ? last : 1.0);
+      there.add(b[part], part == 2 ? last : 1.0);
+    }
+    const Tensors mean = std::move(here).mean(), mean_there = std::move(there).mean();
+    REQUIRE(mean.size() == mean_there.size());
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      CHECK(mean_there[i].device() == gpu);
+      CHECK_MESSAGE(same_bits(mean[i], mean_there[i]), i);
+    }
+    for (std::size_t i = 0; i < b[0].size(); ++i) // the parts stay as they were
+      if (b[0][i].defined()) CHECK(same_bits(b[0][i], a[0][i]));
+  }
+}
+
 TEST_CASE("a gradient elsewhere than its parameter is refused, and nothing changes") {
   const Tensor here = random_normal({3}, {1, 40});
   Tensor w = here.to(gpu);

@@ -135,7 +135,8 @@ protected:
 
 private:
   TextBatch moved(const TextBatch& texts) const {
-    return {there(texts.ids), there(texts.types), there(texts.mask), there(texts.labels)};
+    const std::vector<Tensor> all = there({texts.ids, texts.types, texts.mask, texts.labels});
+    return {all[0], all[1], all[2], all[3]};
   }
   static nn::BertInput input_of(const TextBatch& texts) {
     return {.ids = texts.ids, .attention_mask = texts.mask, .token_types = texts.types};

@@ -183,7 +183,8 @@ private:
   }
 
   data::TabularRows::Batch moved(const data::TabularRows::Batch& batch) const {
-    return {there(batch.numbers), there(batch.ids), there(batch.labels)};
+    const std::vector<Tensor> all = there({batch.numbers, batch.ids, batch.labels});
+    return {all[0], all[1], all[2]};
   }
 
   /// The order of the fields for each of `samples` rows; undefined when nothing is permuted.

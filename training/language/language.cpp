@@ -82,9 +82,10 @@ protected:
 
   PartLoss loss_of(const Variant& v, std::int64_t first, std::int64_t last, RandomKey dropout) override {
     const std::span<const std::size_t> part(starts_.data() + first, starts_.data() + last);
-    const Tensor logits = logits_of(v, there(windows(corpus_.train, part, 0, o_->context)), dropout);
-    const Tensor next = there(windows(corpus_.train, part, 1, o_->context));
-    return {.loss = cross_entropy(logits, next, o_->label_smoothing),
+    const std::vector<Tensor> tokens =
+        there({windows(corpus_.train, part, 0, o_->context), windows(corpus_.train, part, 1, o_->context)});
+    const Tensor logits = logits_of(v, tokens[0], dropout);
+    return {.loss = cross_entropy(logits, tokens[1], o_->label_smoothing),
             .weight = static_cast<double>((last - first) * o_->context)};
   }
 
@@ -119,8 +120,9 @@ private:
   void add_windows(const Variant& v, Sums& sums, std::int64_t begin, std::int64_t count, std::int64_t length) const {
     std::vector<std::size_t> starts;
     for (std::int64_t i = 0; i < count; ++i) starts.push_back(static_cast<std::size_t>(begin + i * length));
-    const Tensor logits = logits_of(v, there(windows(corpus_.test, starts, 0, length)), {});
-    sums.loss += cross_entropy(logits, there(windows(corpus_.test, starts, 1, length)), 0.0, -100, "sum").item();
+    const std::vector<Tensor> tokens =
+        there({windows(corpus_.test, starts, 0, length), windows(corpus_.test, starts, 1, length)});
+    sums.loss += cross_entropy(logits_of(v, tokens[0], {}), tokens[1], 0.0, -100, "sum").item();
     sums.weight += static_cast<double>(count * length);
   }
 

@@ -98,7 +98,8 @@ private:
   std::int64_t inner() const { return options().context - 2; }
 
   MaskedBatch moved(const MaskedBatch& batch) const {
-    return {there(batch.ids), there(batch.places), there(batch.wanted)};
+    const std::vector<Tensor> all = there({batch.ids, batch.places, batch.wanted});
+    return {all[0], all[1], all[2]};
   }
 
   /// [B k, vocabulary]: of the masked places alone.

@@ -68,7 +68,7 @@ Failure compare(Queue queue, const device::CompareJob& job) {
   switch (static_cast<compare::Relation>(job.op)) {
 #define EG_CASE(NAME, ...)                                                                                             \
   case compare::Relation::NAME:                                                                                        \
-    return visit_type(job.type, [&]<class T>() { return start_compare<Relation_##NAME, T>(queue, job); });
+    return visit_dtype(job.type, [&]<class T>() { return start_compare<Relation_##NAME, T>(queue, job); });
     EG_COMPARISONS(EG_CASE)
 #undef EG_CASE
 #define EG_CASE(NAME, ...)                                                                                             \

@@ -1,7 +1,6 @@
 // y = x W^T + b (+ addend), and y = gelu(x W^T + b): matrix products whose tiles are filled and finished in cache.
 
 #include "core/call.h"
-#include "core/device/module.h"
 #include "core/ops.h"
 #include "core/ops/linear/parts.h"
 #include "core/ops/list.h"
@@ -154,13 +153,8 @@ void linear_gelu_kernel(const OpArgs& args, std::span<Tensor> out) {
 }
 
 void linear_gelu_on_device(const OpArgs& args, std::span<Tensor> out) {
-  linear_product_on_device(args, args.in[1], Tensor(), 2, out[1]);
-  if (out[0].numel() == 0) return;
-  const auto gelu = args.attrs.flag("approximate") ? pointwise::Unary::gelu_tanh : pointwise::Unary::gelu;
-  const device::UnaryJob job{static_cast<int>(gelu), out[0].dtype(),
-                             out[1].device_bytes(),  out[0].mutable_device_bytes("linear_gelu"),
-                             out[0].numel(),         {}};
-  device::launch(out[0].device(), "linear_gelu", &device::Table::unary, job);
+  const auto gelu = args.attrs.flag("approximate") ? device::GeluOf::tanh : device::GeluOf::erf;
+  linear_product_on_device(args, args.in[1], Tensor(), 2, out[1], out[0], gelu);
 }
 
 Gradients linear_gelu_vjp(const VjpArgs& args) {

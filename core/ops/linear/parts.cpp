@@ -54,7 +54,7 @@ Tensor exact_linear(const OpArgs& args, const Tensor& weight, std::size_t more) 
 }
 
 void linear_product_on_device(const OpArgs& args, const Tensor& weight, const Tensor& scales, std::size_t more,
-                              Tensor& y) {
+                              Tensor& y, const Tensor& activated, device::GeluOf gelu) {
   if (y.numel() == 0) return;
   const auto given = [&](std::size_t i) { return args.given(i) ? packed(args.in[i]) : Tensor(); };
   const Tensor rows = args.in[0].rank() == 2 ? args.in[0] : flatten_to_rows(args.in[0]);
@@ -66,7 +66,9 @@ void linear_product_on_device(const OpArgs& args, const Tensor& weight, const Te
                           .b = device::matrix_part(weight, true),
                           .scales = scales,
                           .bias = given(more),
-                          .addend = given(more + 1)};
+                          .addend = given(more + 1),
+                          .activated = activated,
+                          .gelu = gelu};
   device::start_product(args.op.name.data(), p, y, 0, p.n);
 }
 

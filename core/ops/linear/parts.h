@@ -3,6 +3,7 @@
 
 #include "core/gemm/blas.h"
 #include "core/op.h"
+#include "core/ops/matmul/device_job.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,9 +35,10 @@ struct LinearAddends {
 };
 
 /// y = x W^T + bias + addend on a device: weight [out, in], of the type of x or bf16, or codes with scales [out]; bias
-/// and addend are inputs `more` and `more` + 1 where the row has them and they are given.
+/// and addend are inputs `more` and `more` + 1 where the row has them and they are given. `activated`, where defined,
+/// gets GELU of y.
 void linear_product_on_device(const OpArgs& args, const Tensor& weight, const Tensor& scales, std::size_t more,
-                              Tensor& y);
+                              Tensor& y, const Tensor& activated = {}, device::GeluOf gelu = device::GeluOf::erf);
 
 /// Adds a symmetry for each axis of x but the last: its index goes through to `others(axis)`, axis counted from the
 /// end.

@@ -8,6 +8,9 @@
 
 namespace eg::device {
 
+/// The forms of GELU that a product may be followed by.
+enum class GeluOf : int { erf, tanh };
+
 /// C [m, n] = alpha A B + bias + addend, or C + alpha A B, for each matrix of a batch. Element (i, p) of A lies at
 /// a[i*a_row + p*a_step], (p, j) of B at b[p*b_step + j*b_column], (i, j) of C at c[i*ldc + j], all counted in
 /// elements. Each element of C is a chain of fused multiply-adds in the order of p, in pieces of `piece` terms, as on
@@ -30,6 +33,8 @@ struct ProductJob {
   double alpha;
   bool accumulate; ///< C + alpha A B; then neither bias nor addend
   Axes<3> batch;   ///< of C, A and B
+  GeluOf gelu;     ///< what `activated` gets
+  void* activated; ///< [m, n] packed: GELU of C, or null. Then C is packed, without alpha, addend or batch
 };
 
 } // namespace eg::device

@@ -27,7 +27,7 @@ MatrixPart matrix_part(const Tensor& x, bool transpose, bool rounds) {
   return {lies.tensor, 0, lies.transposed ? 1 : lies.ld, lies.transposed ? lies.ld : 1};
 }
 
-void start_product(const char* name, const Product& p, Tensor& c, std::int64_t offset, std::int64_t ldc) {
+void start_product(const char* name, Product p, Tensor& c, std::int64_t offset, std::int64_t ldc) {
   if (p.m == 0 || p.n == 0 || p.batch.count() == 0) return;
   const auto bytes = [](const Tensor& x) { return x.defined() ? x.device_bytes() : nullptr; };
   const ProductJob job{.type = c.dtype(),
@@ -51,7 +51,9 @@ void start_product(const char* name, const Product& p, Tensor& c, std::int64_t o
                        .ld_addend = p.n,
                        .alpha = p.alpha,
                        .accumulate = p.accumulate,
-                       .batch = p.batch};
+                       .batch = p.batch,
+                       .gelu = p.gelu,
+                       .activated = p.activated.defined() ? p.activated.mutable_device_bytes(name) : nullptr};
   launch(c.device(), name, &Table::product, job);
 }
 

@@ -34,10 +34,12 @@ struct Product {
   double alpha = 1;
   bool accumulate = false;
   Axes<3> batch = {}; ///< of C, A and B; none: one product
+  Tensor activated = {}; ///< [m, n] packed: gets GELU of C, of the form `gelu`; then there is no alpha, addend or batch
+  GeluOf gelu = GeluOf::erf;
 };
 
-/// Queues the product whose C begins `offset` elements behind the first of `c` and has rows `ldc` apart. Does nothing
+/// Starts the product whose C begins `offset` elements behind the first of `c` and has rows `ldc` apart. Does nothing
 /// where C is empty. `name`: of the row, for errors.
-void start_product(const char* name, const Product& p, Tensor& c, std::int64_t offset, std::int64_t ldc);
+void start_product(const char* name, Product p, Tensor& c, std::int64_t offset, std::int64_t ldc);
 
 } // namespace eg::device

@@ -6,11 +6,12 @@
 #include "core/cuda/products.h"
 
 #include "core/bf16.h"
+#include "core/ops/pointwise/kernels.h"
 
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <string>
 
 namespace eg::cuda {
 namespace {
@@ -231,33 +232,48 @@ template <class T> Failure start(Queue queue, const device::ProductJob& job) {
 struct Engine {
   bool library = false;
   Failure failure = nullptr;
+  std::string words; ///< which one, and why no other
 
   Engine() {
     const char* const value = std::getenv("EQUIGRAD_CUDA_GEMM");
-    const char* const wished = value == nullptr ? "" : value;
-    if (std::strcmp(wished, "own") == 0) return;
-    const bool by_name = std::strcmp(wished, "cublaslt") == 0;
-    if (!by_name && *wished != '\0') {
+    const std::string wished = value == nullptr ? "" : value;
+    if (!wished.empty() && wished != "own" && wished != "cublaslt") {
       failure = "EQUIGRAD_CUDA_GEMM must be own or cublaslt";
-      return;
+      words = failure;
+    } else if (wished == "own") {
+      words = "the module's own kernel, as EQUIGRAD_CUDA_GEMM asks";
+    } else {
+      const char* found = nullptr;
+      library = has_product_library(&found);
+      if (!library && wished == "cublaslt") failure = found;
+      words = library ? found : failure != nullptr ? std::string("none: ") + found
+                                                   : std::string("the module's own kernel; cuBLASLt: ") + found;
     }
-    Failure why = nullptr;
-    library = has_product_library(&why);
-    if (!library && by_name) failure = why;
   }
 };
 
+const Engine& engine() {
+  static const Engine instance;
+  return instance;
+}
+
 } // namespace
+
+const char* product_engine() { return engine().words.c_str(); }
 
 Failure own_product(Queue queue, const device::ProductJob& job) {
   return visit_floating_type(job.type, [&]<class T>() { return start<T>(queue, job); });
 }
 
 Failure product(Queue queue, const device::ProductJob& job) {
-  static const Engine engine;
-  if (engine.failure != nullptr) return engine.failure;
+  if (engine().failure != nullptr) return engine().failure;
   const bool widens = job.a_type != job.b_type; // weights of fewer bits are widened in registers
-  return engine.library && !widens && job.k > 0 ? library_product(queue, job) : own_product(queue, job);
+  bool activated = false;
+  const Failure failure = engine().library && !widens && job.k > 0 ? library_product(queue, job, &activated)
+                                                                   : own_product(queue, job);
+  if (failure != nullptr || job.activated == nullptr || activated) return failure;
+  const auto gelu = job.gelu == device::GeluOf::tanh ? pointwise::Unary::gelu_tanh : pointwise::Unary::gelu;
+  return unary(queue, {static_cast<int>(gelu), job.type, job.c, job.activated, job.m * job.n, {}});
 }
 
 } // namespace eg::cuda

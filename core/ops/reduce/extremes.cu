@@ -68,7 +68,7 @@ Failure reduce_extremes(Queue queue, const ReduceJob& job) {
   case ReduceKind::any:
   case ReduceKind::all:
   case ReduceKind::nonzeros:
-    return visit_type(job.type, [&]<class T>() { return start<Nonzeros, T>(queue, job); });
+    return visit_dtype(job.type, [&]<class T>() { return start<Nonzeros, T>(queue, job); });
   default:
     return "there is no such reduction";
   }

@@ -44,8 +44,8 @@ Failure copy(Queue queue, const device::CopyJob& job) {
 }
 
 Failure cast(Queue queue, const device::CastJob& job) {
-  return visit_type(job.from_type, [&]<class From>() {
-    return visit_type(job.to_type, [&]<class To>() -> Failure {
+  return visit_dtype(job.from_type, [&]<class From>() {
+    return visit_dtype(job.to_type, [&]<class To>() -> Failure {
       GPU_LAUNCH((cast_kernel<To, From>), elements_grid(job.count), elements_block, 0, queue.stream,
                  static_cast<To*>(job.to), static_cast<const From*>(job.from), job.count);
       return nullptr;

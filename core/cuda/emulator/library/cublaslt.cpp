@@ -6,8 +6,10 @@
 #include "core/bf16.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
+#include <numbers>
 #include <string>
 
 struct cublasLtContext {};
@@ -17,6 +19,15 @@ struct cublasLtMatmulDescOpaque_t {
   cublasOperation_t of_a = CUBLAS_OP_N, of_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
+  void* aux = nullptr;
+  std::int64_t aux_ld = 0;
+
+  bool adds_bias() const {
+    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  }
+  bool has_gelu() const {
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  }
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
@@ -66,7 +77,15 @@ void check_kind(const Product& p, const Layouts& of) {
                      (a->type == CUDA_R_16BF && (of_d == CUDA_R_32F || of_d == CUDA_R_16BF)),
           "there is no product of these types");
   require(p.epilogue == CUBLASLT_EPILOGUE_DEFAULT || !wide, "f64 has no epilogue");
-  require(p.epilogue == CUBLASLT_EPILOGUE_DEFAULT || p.bias != nullptr, "the epilogue needs a bias");
+  require(!p.adds_bias() || p.bias != nullptr, "the epilogue needs a bias");
+  if (p.has_gelu()) {
+    require(p.aux != nullptr && reinterpret_cast<std::uintptr_t>(p.aux) % 16 == 0,
+            "the auxiliary buffer is missing or lies at no multiple of 16 bytes");
+    require(p.aux_ld % 8 == 0 && p.aux_ld >= d->rows,
+            "the leading dimension of the auxiliary buffer is " + std::to_string(p.aux_ld) +
+                "; it must be a multiple of 8, and at least the " + std::to_string(d->rows) + " rows of D");
+    require(d->batches == 1, "the auxiliary buffer has no stride for a batch");
+  }
   require(rows_of(*a, p.of_a) == d->rows && columns_of(*b, p.of_b) == d->columns &&
               columns_of(*a, p.of_a) == rows_of(*b, p.of_b) && c->rows == d->rows && c->columns == d->columns,
           "the matrices do not fit each other");
@@ -77,7 +96,7 @@ void check_kind(const Product& p, const Layouts& of) {
 std::uint64_t kind_of(const Product& p, const Layouts& of) {
   std::uint64_t hash = 14695981039346656037U;
   const auto add = [&](auto value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 1099511628211U; };
-  add(p.compute), add(p.scale), add(p.of_a), add(p.of_b), add(p.epilogue);
+  add(p.compute), add(p.scale), add(p.of_a), add(p.of_b), add(p.epilogue), add(p.aux_ld);
   for (const Layout* const x : of)
     add(x->type), add(x->rows), add(x->columns), add(x->ld), add(x->batches), add(x->stride);
   return hash;
@@ -127,11 +146,19 @@ struct Work {
                    read(b.type, at[1], batch * b.stride + k * b_step + j * b_column);
           sum *= alpha;
           if (beta != 0.0) sum += beta * read(c.type, at[2], batch * c.stride + i + j * c.ld);
-          if (product.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += read(to.type, product.bias, i);
+          if (product.adds_bias()) sum += read(to.type, product.bias, i);
+          if (product.has_gelu()) {
+            write(to.type, product.aux, j * product.aux_ld + i, sum);
+            sum = 0.5 * sum * (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (sum + 0.044715 * sum * sum * sum)));
+          }
           write(to.type, d, column + i, sum);
         }
-        eg::emulator::note_written(static_cast<std::byte*>(d) + column * size_of(to.type),
-                                   static_cast<std::size_t>(to.rows * size_of(to.type)));
+        const auto written = [&](void* of, std::int64_t first) {
+          eg::emulator::note_written(static_cast<std::byte*>(of) + first * size_of(to.type),
+                                     static_cast<std::size_t>(to.rows * size_of(to.type)));
+        };
+        written(d, column);
+        if (product.has_gelu()) written(product.aux, j * product.aux_ld);
       }
   }
 };
@@ -156,6 +183,8 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "done" : "refused";
 }
 
+std::size_t cublasLtGetVersion() { return 130002; }
+
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute, cudaDataType_t scale) {
   *desc = std::make_unique<Product>(Product{compute, scale}).release();
   return CUBLAS_STATUS_SUCCESS;
@@ -178,6 +207,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasL
     break;
   case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
     assign(desc->bias, value, bytes);
+    break;
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    assign(desc->aux, value, bytes);
+    break;
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    assign(desc->aux_ld, value, bytes);
     break;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -268,7 +303,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (work.beta != 0.0 && c == d)
     require(c_layout->ld == d_layout->ld && c_layout->stride == d_layout->stride,
             "C and D are one, and lie differently");
-  if (desc->epilogue == CUBLASLT_EPILOGUE_BIAS)
+  if (desc->has_gelu())
+    check_device_range(desc->aux, static_cast<std::size_t>(((d_layout->columns - 1) * desc->aux_ld + d_layout->rows) *
+                                                           size_of(d_layout->type)));
+  if (desc->adds_bias())
     check_device_range(desc->bias, static_cast<std::size_t>(d_layout->rows * size_of(d_layout->type)));
   eg::emulator::enqueue(stream, [work] { work.run(); });
   return CUBLAS_STATUS_SUCCESS;
