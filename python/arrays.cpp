@@ -194,7 +194,23 @@ nb::object exported(nb::handle object, bool cuda) {
   return give(**options);
 }
 
-/// The same, checked to be a capsule that was not consumed.
+/// DLPack's DLTensor, and the fields before it in the versioned form (dlpack.h, version 1).
+struct DlTensor {
+  void* data;
+  std::int32_t device_type, device_number, axes;
+  std::uint8_t code, bits;
+  std::uint16_t lanes;
+  const std::int64_t *shape, *strides;
+  std::uint64_t offset;
+};
+struct DlVersioned {
+  std::uint32_t major, minor;
+  void *context, *deleter;
+  std::uint64_t flags;
+  DlTensor array;
+};
+
+/// The same, checked to be a capsule that was not consumed, of an array that has extents.
 nb::object capsule_of(nb::handle object, bool cuda) {
   nb::object capsule;
   try {
@@ -210,12 +226,19 @@ nb::object capsule_of(nb::handle object, bool cuda) {
                                          ? "a capsule that was used already, or of another kind"
                                          : "no capsule")
                              .c_str());
-  if (void* const versioned = PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"); versioned == nullptr)
+  void* const versioned = PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned");
+  if (versioned == nullptr)
     PyErr_Clear(); // the older form
   else if (const std::uint32_t major = *static_cast<const std::uint32_t*>(versioned); major != 1)
     throw nb::type_error(
         fmt::format("tensor: __dlpack__ of {} gives version {} of DLPack; version 1 is read", described(object), major)
             .c_str());
+  const DlTensor& array = versioned != nullptr ? static_cast<const DlVersioned*>(versioned)->array
+                                               : *static_cast<const DlTensor*>(
+                                                     PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  if (array.axes < 0 || (array.axes > 0 && array.shape == nullptr))
+    throw ValueError(fmt::format("tensor: __dlpack__ of {} gives {} axes and {} shape", described(object), array.axes,
+                                 array.shape == nullptr ? "no" : "a"));
   return capsule;
 }
 

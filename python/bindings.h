@@ -34,6 +34,10 @@ std::optional<DType> dtype_from(nb::handle name);
 /// The device that a str or an object of PyTorch's names: "cpu", "cuda", "cuda:1". nullopt for None and for what names
 /// none. Throws ValueError for "cuda:x" and the like.
 std::optional<Device> device_from(nb::handle name);
+/// The device that an argument `device` names, this thread's for None. `who`: the function, for TypeError.
+Device device_or_current(nb::handle device, const char* who);
+/// A device as Python sees it: a str that is equal to "cuda" where it is "cuda:0".
+nb::object name_for_python(Device device);
 /// The dtype's name as Python has it: a str that compares with NumPy's and PyTorch's types too.
 nb::object name_for_python(DType dtype);
 /// A shape from one integer or a sequence of them. Throws TypeError for anything else.

@@ -40,6 +40,9 @@ void bind_result(nb::module_& m) {
           "'identity', 'counterexample', 'erratum' or 'law'.")
       .def_prop_ro(
           "dtype", [](const VerifyResult& r) { return name_for_python(r.dtype); }, nb::sig("def dtype(self) -> str"))
+      .def_prop_ro(
+          "device", [](const VerifyResult& r) { return name_for_python(r.device); }, "Where both sides were computed.",
+          nb::sig("def device(self) -> str"))
       .def_ro("sizes", &VerifyResult::sizes)
       .def_ro("error", &VerifyResult::error, "Largest difference of the two sides, relative to the largest entry.")
       .def_ro("tolerance", &VerifyResult::tolerance)
@@ -66,7 +69,7 @@ void bind_catalogue(nb::module_& parent) {
       "verify",
       [](const std::string& filter, nb::handle dtype, std::int64_t batch, std::int64_t tokens, std::int64_t dim,
          std::int64_t heads, std::int64_t hidden, std::int64_t layers, std::int64_t steps, std::uint64_t seed,
-         bool exact) {
+         bool exact, nb::handle device) {
         const permute::VerifyOptions options{.dtype = dtype_from(dtype).value_or(DType::f64),
                                              .batch = batch,
                                              .tokens = tokens,
@@ -77,15 +80,18 @@ void bind_catalogue(nb::module_& parent) {
                                              .steps = steps,
                                              .seed = seed,
                                              .exact = exact,
+                                             .device = device_or_current(device, "verify"),
                                              .filter = filter};
         return released([&] { return permute::run_catalogue(options); });
       },
       "filter"_a = "*", nb::kw_only(), "dtype"_a = "f64", "batch"_a = 2, "tokens"_a = 7, "dim"_a = 12, "heads"_a = 3,
       "hidden"_a = 20, "layers"_a = 2, "steps"_a = 60, "seed"_a = 1, "exact"_a = false,
-      "Measures the identities whose ids (or equation numbers) fit a glob: verify('eq4*'), verify('thm4.1').",
+      "device"_a = nb::none(),
+      "Measures the identities whose ids (or equation numbers) fit a glob: verify('eq4*'), verify('thm4.1'). On a "
+      "device those that it can compute.",
       nb::sig("def verify(filter: str = '*', *, dtype: str = 'f64', batch: int = 2, tokens: int = 7, dim: int = 12, "
               "heads: int = 3, hidden: int = 20, layers: int = 2, steps: int = 60, seed: int = 1, exact: bool = "
-              "False) -> list[Verified]"));
+              "False, device: str | None = None) -> list[Verified]"));
 }
 
 } // namespace eg::python

@@ -1,5 +1,7 @@
 #include "modules.h"
 
+#include "core/device/device.h"
+
 #include "kept.h"
 
 #include <fmt/format.h>
@@ -188,19 +190,42 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
       .def_prop_ro("training", &nn::Module::training)
       .def(
           "to",
-          [](nn::Module& module, nb::handle to) {
-            if (const std::optional<Device> device = device_from(to))
-              module.to(*device);
-            else
-              module.to(dtype_from(to).value_or(DType::f32));
+          [](nb::handle self, nb::handle dtype, nb::handle device) {
+            auto& module = nb::cast<nn::Module&>(self);
+            const std::optional<Device> first = device_from(dtype);
+            if (first && !device.is_none()) throw nb::type_error("to: two devices were given");
+            if (dtype.is_none() && device.is_none())
+              throw nb::type_error("to: give a dtype, 'f32' or 'f64', or a device: 'cpu', 'cuda', ...");
+            const Device to = device.is_none() ? first.value_or(module.device()) : device_or_current(device, "to");
+            const std::optional<DType> type = first ? std::nullopt : dtype_from(dtype);
+            device::require_device(to); // before anything changes
+            if (type) module.to(*type);
+            if (to != module.device()) module.to(to);
+            return nb::borrow(self);
           },
-          "dtype"_a,
+          "dtype"_a = nb::none(), "device"_a = nb::none(),
           "Converts every parameter and buffer to 'f32' or 'f64', or moves them to a device ('cpu', 'cuda', 'cuda:1'); "
-          "take parameters() afterwards.",
-          nb::sig("def to(self, dtype: str) -> None"))
+          "take parameters() afterwards. Returns the module.",
+          nb::sig("def to(self, dtype: str | None = None, device: str | None = None) -> Module"))
+      .def(
+          "cuda",
+          [](nb::handle self, int index) {
+            nb::cast<nn::Module&>(self).to(Device::cuda(index));
+            return nb::borrow(self);
+          },
+          "index"_a = 0, "Moves every parameter and buffer to that CUDA device, as to() does. Returns the module.",
+          nb::sig("def cuda(self, index: int = 0) -> Module"))
+      .def(
+          "cpu",
+          [](nb::handle self) {
+            nb::cast<nn::Module&>(self).to(Device::cpu());
+            return nb::borrow(self);
+          },
+          "Moves every parameter and buffer to the CPU, as to() does. Returns the module.",
+          nb::sig("def cpu(self) -> Module"))
       .def_prop_ro(
-          "device", [](const nn::Module& module) { return module.device().str(); },
-          "'cpu' or 'cuda:0': where its parameters are.");
+          "device", [](const nn::Module& module) { return name_for_python(module.device()); },
+          "'cpu' or 'cuda:0', which is equal to 'cuda': where its parameters are.", nb::sig("def device(self) -> str"));
 }
 
 void bind_base(nb::module_& m) {

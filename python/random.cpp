@@ -1,5 +1,6 @@
 // Keys and the numbers that depend on them alone.
 
+#include "core/device/device.h"
 #include "core/random.h"
 
 #include "bindings.h"
@@ -53,35 +54,56 @@ void bind_random(nb::module_& parent) {
   bind_key(m);
   m.def(
       "uniform",
-      [](nb::handle shape, RandomKey key, nb::handle low, nb::handle high, nb::handle dtype) {
+      [](nb::handle shape, RandomKey key, nb::handle low, nb::handle high, nb::handle dtype,
+         nb::handle device) {
+        const DeviceScope there(device_or_current(device, "uniform"));
         const char* const way_out = "low + (high - low) * uniform(shape, key)";
         return random_uniform(shape_from(shape), key, constant_from(low, "uniform", "low", way_out),
                               constant_from(high, "uniform", "high", way_out), floating(dtype));
       },
-      "shape"_a, "key"_a, "low"_a = 0.0, "high"_a = 1.0, "dtype"_a = "f32", "Uniform in [low, high).",
+      "shape"_a, "key"_a, "low"_a = 0.0, "high"_a = 1.0, "dtype"_a = "f32", "device"_a = nb::none(),
+      "Uniform in [low, high). The same numbers on every device.",
       nb::sig("def uniform(shape: int | collections.abc.Sequence[int], key: Key | int, low: float = 0.0, "
-              "high: float = 1.0, dtype: str = 'f32') -> equigrad._core.Tensor"));
+              "high: float = 1.0, dtype: str = 'f32', device: str | None = None) -> equigrad._core.Tensor"));
   m.def(
       "normal",
-      [](nb::handle shape, RandomKey key, nb::handle mean, nb::handle stddev, nb::handle dtype) {
+      [](nb::handle shape, RandomKey key, nb::handle mean, nb::handle stddev, nb::handle dtype,
+         nb::handle device) {
+        const DeviceScope there(device_or_current(device, "normal"));
         const char* const way_out = "mean + stddev * normal(shape, key)";
         return random_normal(shape_from(shape), key, constant_from(mean, "normal", "mean", way_out),
                              constant_from(stddev, "normal", "stddev", way_out), floating(dtype));
       },
-      "shape"_a, "key"_a, "mean"_a = 0.0, "stddev"_a = 1.0, "dtype"_a = "f32", "Normal(mean, stddev).",
+      "shape"_a, "key"_a, "mean"_a = 0.0, "stddev"_a = 1.0, "dtype"_a = "f32", "device"_a = nb::none(),
+      "Normal(mean, stddev). The same numbers on every device.",
       nb::sig("def normal(shape: int | collections.abc.Sequence[int], key: Key | int, mean: float = 0.0, "
-              "stddev: float = 1.0, dtype: str = 'f32') -> equigrad._core.Tensor"));
+              "stddev: float = 1.0, dtype: str = 'f32', device: str | None = None) -> equigrad._core.Tensor"));
   m.def(
       "integers",
-      [](nb::handle shape, RandomKey key, std::int64_t low, std::int64_t high) {
+      [](nb::handle shape, RandomKey key, std::int64_t low, std::int64_t high, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "integers"));
         return random_integers(shape_from(shape), key, low, high);
       },
-      "shape"_a, "key"_a, "low"_a, "high"_a, "Uniform integers in [low, high), i64.",
-      nb::sig("def integers(shape: int | collections.abc.Sequence[int], key: Key | int, low: int, high: int) -> "
+      "shape"_a, "key"_a, "low"_a, "high"_a, "device"_a = nb::none(), "Uniform integers in [low, high), i64.",
+      nb::sig("def integers(shape: int | collections.abc.Sequence[int], key: Key | int, low: int, high: int, "
+              "device: str | None = None) -> equigrad._core.Tensor"));
+  m.def(
+      "permutation",
+      [](std::int64_t count, RandomKey key, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "permutation"));
+        return random_permutation(count, key);
+      },
+      "count"_a, "key"_a, "device"_a = nb::none(), "A uniform permutation of 0..count-1, i64.",
+      nb::sig("def permutation(count: int, key: Key | int, device: str | None = None) -> equigrad._core.Tensor"));
+  m.def(
+      "nonidentity_permutation",
+      [](std::int64_t count, RandomKey key, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "nonidentity_permutation"));
+        return random_nonidentity_permutation(count, key);
+      },
+      "count"_a, "key"_a, "device"_a = nb::none(), "The same, never the identity; count >= 2.",
+      nb::sig("def nonidentity_permutation(count: int, key: Key | int, device: str | None = None) -> "
               "equigrad._core.Tensor"));
-  m.def("permutation", &random_permutation, "count"_a, "key"_a, "A uniform permutation of 0..count-1, i64.");
-  m.def("nonidentity_permutation", &random_nonidentity_permutation, "count"_a, "key"_a,
-        "The same, never the identity; count >= 2.");
 }
 
 } // namespace eg::python

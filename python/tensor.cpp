@@ -1,6 +1,7 @@
 // The class Tensor: what it is, what it becomes, views.
 
 #include "core/call.h"
+#include "core/device/device.h"
 #include "core/ops.h"
 #include "core/ops/rearrange/constructors.h"
 
@@ -48,10 +49,9 @@ DType needed_dtype(nb::handle name) {
 
 /// x.to("f64"), x.to("cuda"), x.to(dtype="f64", device="cuda:1").
 Tensor moved_or_converted(const Tensor& x, nb::handle dtype, nb::handle device) {
-  const std::optional<Device> first = device_from(dtype), named = device_from(device);
-  if (!device.is_none() && !named)
-    throw nb::type_error(
-        fmt::format("to: device is 'cpu', 'cuda' or 'cuda:N', not {}", nb::repr(device).c_str()).c_str());
+  const std::optional<Device> first = device_from(dtype);
+  std::optional<Device> named;
+  if (!device.is_none()) named = device_or_current(device, "to");
   if (first && named) throw nb::type_error("to: two devices were given");
   const std::optional<Device> to = first ? first : named;
   std::optional<DType> type;
@@ -96,7 +96,8 @@ void bind_facts(nb::class_<Tensor>& cls) {
           "data_ptr", [](const Tensor& x) { return reinterpret_cast<std::uintptr_t>(x.device_bytes()); },
           "Address of the first element, in the memory of its device.")
       .def_prop_ro(
-          "device", [](const Tensor& x) { return x.device().str(); }, "'cpu', or 'cuda:0': where the elements are.")
+          "device", [](const Tensor& x) { return name_for_python(x.device()); },
+          "'cpu', or 'cuda:0', which is equal to 'cuda': where the elements are.", nb::sig("def device(self) -> str"))
       .def_prop_ro("version", &Tensor::version, "How often the memory was written to; a tape compares it.")
       .def("is_contiguous", &Tensor::is_contiguous, "True when elements are packed in row-major order.")
       .def("__len__",
@@ -284,54 +285,70 @@ Tensor range(nb::handle start, nb::handle stop, nb::handle step, std::optional<D
 void bind_makers(nb::module_& m) {
   m.def(
       "zeros",
-      [](nb::handle shape, nb::handle dtype) { return Tensor::zeros(shape_from(shape), dtype_or(dtype, DType::f32)); },
-      "shape"_a, "dtype"_a = "f32", "A tensor of zeros.",
-      nb::sig("def zeros(shape: int | collections.abc.Sequence[int], dtype: str = 'f32') -> Tensor"));
+      [](nb::handle shape, nb::handle dtype, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "zeros"));
+        return Tensor::zeros(shape_from(shape), dtype_or(dtype, DType::f32));
+      },
+      "shape"_a, "dtype"_a = "f32", "device"_a = nb::none(), "A tensor of zeros.",
+      nb::sig("def zeros(shape: int | collections.abc.Sequence[int], dtype: str = 'f32', device: str | None = None) -> "
+              "Tensor"));
   m.def(
       "ones",
-      [](nb::handle shape, nb::handle dtype) { return Tensor::ones(shape_from(shape), dtype_or(dtype, DType::f32)); },
-      "shape"_a, "dtype"_a = "f32", "A tensor of ones.",
-      nb::sig("def ones(shape: int | collections.abc.Sequence[int], dtype: str = 'f32') -> Tensor"));
+      [](nb::handle shape, nb::handle dtype, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "ones"));
+        return Tensor::ones(shape_from(shape), dtype_or(dtype, DType::f32));
+      },
+      "shape"_a, "dtype"_a = "f32", "device"_a = nb::none(), "A tensor of ones.",
+      nb::sig("def ones(shape: int | collections.abc.Sequence[int], dtype: str = 'f32', device: str | None = None) -> "
+              "Tensor"));
   m.def(
       "full",
-      [](nb::handle shape, nb::handle value, nb::handle dtype) {
+      [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "full"));
         const Shape extents = shape_from(shape);
         const DType type = dtype_or(dtype, DType::f32);
         if (const auto whole = whole_element(value, type)) {
           const PauseRecording pause; // numbers are constants
-          return whole->expand(extents).clone();
+          return whole->to(current_device()).expand(extents).clone();
         }
         return Tensor::full(extents, constant_from(value, "full", "value", "expand()"), type);
       },
-      "shape"_a, "value"_a, "dtype"_a = "f32", "One number everywhere.",
-      nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32') -> Tensor"));
+      "shape"_a, "value"_a, "dtype"_a = "f32", "device"_a = nb::none(), "One number everywhere.",
+      nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32', device: str | None "
+              "= None) -> Tensor"));
   m.def(
       "arange",
-      [](nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype) {
+      [](nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "arange"));
         return stop.is_none() ? range(nb::int_(0), start, step, dtype_from(dtype))
                               : range(start, stop, step, dtype_from(dtype));
       },
-      "start"_a, "stop"_a = nb::none(), "step"_a = 1, "dtype"_a = nb::none(),
+      "start"_a, "stop"_a = nb::none(), "step"_a = 1, "dtype"_a = nb::none(), "device"_a = nb::none(),
       "start, start + step, ... before stop; with one number 0, 1, ... before it. Integers give i64, floats f32.",
-      nb::sig("def arange(start: float, stop: float | None = None, step: float = 1, dtype: str | None = None) -> "
-              "Tensor"));
+      nb::sig("def arange(start: float, stop: float | None = None, step: float = 1, dtype: str | None = None, device: str "
+              "| None = None) -> Tensor"));
   m.def(
       "linspace",
-      [](nb::handle start, nb::handle stop, std::int64_t steps, nb::handle dtype) {
+      [](nb::handle start, nb::handle stop, std::int64_t steps, nb::handle dtype, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "linspace"));
         const auto end = [](nb::handle value, const char* argument) {
           return constant_from(value, "linspace", argument, "start + (stop - start) * linspace(0, 1, steps)");
         };
         return linspace(end(start, "start"), end(stop, "stop"), steps, dtype_or(dtype, DType::f32));
       },
-      "start"_a, "stop"_a, "steps"_a, "dtype"_a = "f32", "`steps` numbers from start to stop, both included.",
-      nb::sig("def linspace(start: float, stop: float, steps: int, dtype: str = 'f32') -> Tensor"));
+      "start"_a, "stop"_a, "steps"_a, "dtype"_a = "f32", "device"_a = nb::none(),
+      "`steps` numbers from start to stop, both included.",
+      nb::sig("def linspace(start: float, stop: float, steps: int, dtype: str = 'f32', device: str | None = None) -> "
+              "Tensor"));
   m.def(
       "eye",
-      [](std::int64_t rows, std::int64_t columns, nb::handle dtype) {
+      [](std::int64_t rows, std::int64_t columns, nb::handle dtype, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "eye"));
         return eye(rows, columns, dtype_or(dtype, DType::f32));
       },
-      "rows"_a, "columns"_a = -1, "dtype"_a = "f32", "Ones on the diagonal; square unless columns are given.",
-      nb::sig("def eye(rows: int, columns: int = -1, dtype: str = 'f32') -> Tensor"));
+      "rows"_a, "columns"_a = -1, "dtype"_a = "f32", "device"_a = nb::none(),
+      "Ones on the diagonal; square unless columns are given.",
+      nb::sig("def eye(rows: int, columns: int = -1, dtype: str = 'f32', device: str | None = None) -> Tensor"));
 }
 
 void bind_comparisons(nb::module_& m) {

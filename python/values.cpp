@@ -1,6 +1,7 @@
 // Values across the border: shapes, dtypes, tensors, lists of them, attributes.
 
 #include "core/call.h"
+#include "core/device/device.h"
 
 #include "bindings.h"
 #include "constants.h"
@@ -30,6 +31,17 @@ std::optional<Device> device_from(nb::handle name) {
   const std::string words = nb::str(name).c_str();
   if (words != "cpu" && !words.starts_with("cuda")) return std::nullopt;
   return Device::parse(words);
+}
+
+Device device_or_current(nb::handle device, const char* who) {
+  if (device.is_none()) return current_device();
+  if (const std::optional<Device> named = device_from(device)) return *named;
+  throw nb::type_error(
+      fmt::format("{}: device is 'cpu', 'cuda' or 'cuda:N', not {}", who, nb::repr(device).c_str()).c_str());
+}
+
+nb::object name_for_python(Device device) {
+  return nb::module_::import_("equigrad._devices").attr("Device")(device.str());
 }
 
 nb::object name_for_python(DType dtype) {

@@ -327,6 +327,60 @@ def test_dlpack_wants_a_capsule():
         eg.tensor(Fails(np.zeros(1)))
 
 
+@pytest.mark.parametrize("versioned", [False, True])
+def test_dlpack_without_extents_is_refused(versioned):
+    class DLTensor(ctypes.Structure):
+        _fields_ = [
+            ("data", ctypes.c_void_p),
+            ("device_type", ctypes.c_int32),
+            ("device_id", ctypes.c_int32),
+            ("ndim", ctypes.c_int32),
+            ("code", ctypes.c_uint8),
+            ("bits", ctypes.c_uint8),
+            ("lanes", ctypes.c_uint16),
+            ("shape", ctypes.c_void_p),
+            ("strides", ctypes.c_void_p),
+            ("byte_offset", ctypes.c_uint64),
+        ]
+
+    class Plain(ctypes.Structure):
+        _fields_ = [("array", DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+    class Versioned(ctypes.Structure):
+        _fields_ = [
+            ("major", ctypes.c_uint32),
+            ("minor", ctypes.c_uint32),
+            ("context", ctypes.c_void_p),
+            ("deleter", ctypes.c_void_p),
+            ("flags", ctypes.c_uint64),
+            ("array", DLTensor),
+        ]
+
+    numbers, extents = (ctypes.c_float * 6)(*range(6)), (ctypes.c_int64 * 2)(2, 3)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    kept = []
+
+    def exporter(ndim, shape):
+        array = DLTensor(ctypes.addressof(numbers), 1, 0, ndim, 2, 32, 1, shape, None, 0)
+        kept.append(Versioned(1, 0, None, None, 0, array) if versioned else Plain(array, None, None))
+        name = b"dltensor_versioned" if versioned else b"dltensor"
+        kept.append(name)
+
+        class Made(Exporter):
+            def __dlpack__(self, managed=kept[-2], **options):
+                return new(ctypes.addressof(managed), name, None)
+
+        return Made(np.zeros(1))
+
+    assert eg.tensor(exporter(2, ctypes.addressof(extents)), copy=True).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert eg.tensor(exporter(0, None), copy=True).tolist() == 0
+    with pytest.raises(eg.ValueError, match="gives 2 axes and no shape"):
+        eg.tensor(exporter(2, None))
+    with pytest.raises(eg.ValueError, match="gives -1 axes"):
+        eg.tensor(exporter(-1, ctypes.addressof(extents)))
+
+
 def test_dlpack_with_torch():
     torch = pytest.importorskip("torch")
     for dtype, name in [("float32", "f32"), ("float64", "f64"), ("int64", "i64"), ("uint8", "u8"), ("bfloat16", "bf16")]:

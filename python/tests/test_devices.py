@@ -164,3 +164,71 @@ def test_a_copy_that_is_not_allowed_is_refused():
         eg.tensor(here, device="cuda", copy=False)
     with pytest.raises(ValueError, match="copy is False: the array is on cuda:0"):
         eg.tensor(eg.tensor(here, device="cuda"), device="cpu", copy=False)
+
+
+def test_names_of_a_device_compare_as_people_write_them():
+    device = eg.tensor(here).device
+    assert device == "cpu" and device != "cuda" and isinstance(device, str) and device in ("cuda", "cpu")
+    assert pickle.loads(pickle.dumps(device)) == "cpu"
+    assert device != 3 and hash(device) == hash("cpu")
+
+
+@needs_device
+def test_the_first_cuda_device_has_two_names():
+    x = eg.tensor(here, device="cuda")
+    assert x.device == "cuda" and x.device == "cuda:0" and "cuda" == x.device and not x.device != "cuda"
+    assert x.device != "cuda:1" and x.device != "cpu" and str(x.device) == "cuda:0"
+    assert eg.tensor(here).to(x.device).device == "cuda"
+
+
+@needs_device
+def test_tensors_are_made_there_with_the_same_bits():
+    for make in (
+        lambda **to: eg.zeros((2, 3), **to),
+        lambda **to: eg.ones(4, "f64", **to),
+        lambda **to: eg.full((2, 2), 2.5, **to),
+        lambda **to: eg.full((2, 2), 2**60 + 1, "i64", **to),
+        lambda **to: eg.arange(5, **to),
+        lambda **to: eg.arange(0.5, 4, 0.5, **to),
+        lambda **to: eg.linspace(0, 1, 7, **to),
+        lambda **to: eg.eye(3, 2, **to),
+        lambda **to: eg.tensor([1.0, 2.0], **to),
+        lambda **to: eg.random.uniform(9, 1, **to),
+        lambda **to: eg.random.normal((3, 2), 2, dtype="f64", **to),
+        lambda **to: eg.random.integers(9, 3, 0, 7, **to),
+        lambda **to: eg.random.permutation(9, 4, **to),
+        lambda **to: eg.random.nonidentity_permutation(9, 5, **to),
+    ):
+        there, cpu = make(device="cuda"), make()
+        assert there.device == "cuda" and cpu.device == "cpu"
+        assert eg.same_bits(there.cpu(), cpu)
+        assert make(device="cpu").device == "cpu"
+        with pytest.raises(TypeError, match="device is 'cpu', 'cuda' or 'cuda:N', not 'f64'"):
+            make(device="f64")
+        with pytest.raises(eg.DeviceError, match="there is no such device"):
+            make(device="cuda:9")
+
+
+@needs_device
+def test_modules_move_by_cuda_and_cpu():
+    layer = eg.nn.Linear(4, 2, key=1)
+    assert layer.cuda() is layer and layer.device == "cuda" and layer.weight.device == "cuda"
+    assert layer.cpu() is layer and layer.device == "cpu"
+    assert layer.to(device="cuda").device == "cuda"
+    layer.to("f64", device="cpu")
+    assert layer.device == "cpu" and layer.weight.dtype == "f64"
+    for wrong in (lambda: layer.to(), lambda: layer.to("cuda", device="cpu"), lambda: layer.to(device=3)):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(eg.DeviceError):
+        layer.to("f32", device="cuda:9")
+    assert layer.device == "cpu" and layer.weight.dtype == "f64"
+
+
+@needs_device
+def test_verify_computes_there():
+    results = eg.verify("thm4.1", device="cuda")
+    assert results and all(result.device == "cuda" and result for result in results)
+    assert all(result.device == "cpu" for result in eg.verify("thm4.1"))
+    with pytest.raises(eg.ValueError, match="exact needs the CPU"):
+        eg.verify("thm4.1", device="cuda", exact=True)

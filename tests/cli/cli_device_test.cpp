@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -56,6 +57,40 @@ TEST_CASE("what is no file is no module") {
   const Variable module("EQUIGRAD_CUDA_MODULE", path.c_str());
   check_refused(with(train, {"--device", "cuda"}), path + ": is no file");
 }
+
+#ifdef EQUIGRAD_EMULATED
+TEST_CASE("a module file that was cut short is refused, and the program goes on") {
+  const TemporaryFolder folder;
+  const std::string whole = read_text(EQUIGRAD_EMULATED), path = folder.path("module.so");
+  const auto told = [&](const std::string& content) {
+    std::ofstream(path, std::ios::binary) << content;
+    const Variable module("EQUIGRAD_CUDA_MODULE", path.c_str());
+    const Outcome got = run_program({"doctor", "--json", "-"});
+    CHECK(got.code == 0);
+    return nlohmann::json::parse(got.out).at("cuda_refusal").get<std::string>();
+  };
+  for (const std::size_t bytes : {std::size_t{64}, std::size_t{4096}, whole.size() / 4, whole.size() / 2, whole.size() - 1})
+    CHECK(told(whole.substr(0, bytes)).find(": is cut short: it has " + std::to_string(bytes) + " bytes") !=
+          std::string::npos);
+  CHECK(told("").find(": is empty") != std::string::npos);
+  CHECK(told("#!/bin/sh").find(": is no shared library: it has 9 bytes") != std::string::npos);
+  CHECK(told(std::string(500, 'x')).find(": is no shared library of 64 bits") != std::string::npos);
+  CHECK(told(whole).empty());
+}
+
+TEST_CASE("doctor names the engine of products on a device, and why no other") {
+  const Variable module("EQUIGRAD_CUDA_MODULE", EQUIGRAD_EMULATED);
+  const auto products = [] {
+    CHECK(run_program({"doctor"}).out.find("matrix products there: ") != std::string::npos);
+    return nlohmann::json::parse(run_program({"doctor", "--json", "-"}).out).at("cuda").at("products").get<std::string>();
+  };
+  CHECK(products().find("the module's own kernel; cuBLASLt: ") == 0);
+  const Variable library("EQUIGRAD_CUDA_GEMM", "cublaslt");
+  CHECK(products() == "cuBLASLt 13.0.2");
+  const Variable own("EQUIGRAD_CUDA_GEMM", "own");
+  CHECK(products() == "the module's own kernel, as EQUIGRAD_CUDA_GEMM asks");
+}
+#endif
 
 TEST_CASE("doctor says where it looked for the module") {
   const Variable module("EQUIGRAD_CUDA_MODULE", "/nonexistent/module.so");

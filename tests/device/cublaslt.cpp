@@ -1,6 +1,7 @@
 // Products through the emulated cuBLASLt, which refuses what cuBLASLt would: layouts, types, alignment, batches, plans
 // that are used again. They agree with the CPU, not in bits.
 
+#include "autograd/tape.h"
 #include "core/device/device.h"
 #include "core/gemm/matmul_precision.h"
 #include "core/ops.h"
@@ -91,4 +92,37 @@ TEST_CASE("bf16 operands go to cuBLASLt as bf16") {
   const Tensor wanted = matmul(a.to(DType::bf16).to(DType::f32), b.to(DType::bf16).to(DType::f32));
   const MatmulPrecisionScope scope(MatmulPrecision::bf16);
   CHECK(relative_error(matmul(a.to(cuda), b.to(cuda)).to(Device::cpu()), wanted) < 2e-6);
+}
+
+TEST_CASE("GELU in the tanh form is computed by the epilogue where its rules allow it") {
+  if (!by_the_library()) return;
+  for (const bool approximate : {true, false})
+    for (const DType dtype : {DType::f32, DType::f64})
+      for (const std::int64_t outs : {8, 16, 24, 5, 12, 1}) // the epilogue takes multiples of 8
+        for (const bool bias : {true, false})
+          for (const std::int64_t rows : {1, 7, 32}) {
+            const auto normal = [&](const Shape& shape, std::uint64_t tag) {
+              return random_normal(shape, {static_cast<std::uint64_t>(outs), 110 + tag}, 0.0, 1.5, dtype);
+            };
+            const Tensor x = normal({rows, 9}, 0), w = normal({outs, 9}, 1), b = bias ? normal({outs}, 2) : Tensor();
+            const auto there = [](const Tensor& t) { return t.defined() ? t.to(cuda) : t; };
+            const Tensor found = linear_gelu(there(x), there(w), there(b), approximate);
+            CHECK_MESSAGE(relative_error(found.to(Device::cpu()), linear_gelu(x, w, b, approximate)) < bound(dtype),
+                          fmt::format("approximate {}, {} x {}, bias {}", approximate, rows, outs, bias));
+            if (!approximate) // the two forms differ by more than the bound, so that one for the other would be seen
+              CHECK(relative_error(found.to(Device::cpu()), linear_gelu(x, w, b, true)) > 10 * bound(dtype));
+          }
+}
+
+TEST_CASE("the gradient of linear_gelu reads what the epilogue kept") {
+  if (!by_the_library()) return;
+  const Tensor x = random_normal({5, 6}, {1, 120}), w = random_normal({16, 6}, {2, 120}), b = random_normal({16}, {3, 120});
+  const auto gradients = [&](Device device) {
+    const std::vector<Tensor> in = {x.to(device), w.to(device), b.to(device)};
+    Tape tape;
+    const Tensor y = sum(square(linear_gelu(in[0], in[1], in[2], true)));
+    return tape.gradient(y, in);
+  };
+  const std::vector<Tensor> here = gradients(Device::cpu()), there = gradients(cuda);
+  for (std::size_t i = 0; i < here.size(); ++i) CHECK(relative_error(there[i].to(Device::cpu()), here[i]) < 4e-6);
 }

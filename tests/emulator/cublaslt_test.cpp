@@ -3,6 +3,7 @@
 #include "core/cuda/emulator/library/cublasLt.h"
 #include "device.h"
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,9 @@ struct Call {
   std::size_t attribute_bytes = sizeof(cublasOperation_t);
   std::uint32_t aligned_a = 4;
   bool bias = false;
+  bool gelu = false; ///< with the sum before it in an auxiliary buffer
+  std::int64_t aux_ld = 8;
+  std::size_t aux_offset = 0; ///< in bytes
   std::int64_t m_of_algorithm = 3;
   const void* a = nullptr; ///< instead of device memory
   std::size_t workspace = 64;
@@ -37,7 +41,8 @@ std::vector<float> matrix(std::size_t count, float first) {
   return values;
 }
 
-std::vector<float> run(const Call& call) {
+/// D, and in *before the auxiliary buffer.
+std::vector<float> run(const Call& call, std::vector<float>* before = nullptr) {
   const auto size = [](std::int64_t a, std::int64_t b) { return static_cast<std::size_t>(a * b); };
   const DeviceArray<float> a(matrix(size(call.ld_a, 5), 1)), b(matrix(size(call.k, call.n), -1));
   const DeviceArray<float> c(matrix(size(call.m, call.n), 2)), bias(matrix(size(call.m, 1), 0.5F));
@@ -53,6 +58,14 @@ std::vector<float> run(const Call& call) {
     const void* const at = bias.data();
     cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at, sizeof at);
+  }
+  const DeviceArray<float> aux(size(8, call.n) + 4);
+  if (call.gelu) {
+    const cublasLtEpilogue_t epilogue = call.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    void* const at = reinterpret_cast<std::byte*>(aux.data()) + call.aux_offset;
+    cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &at, sizeof at);
+    cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &call.aux_ld, sizeof call.aux_ld);
   }
   std::vector<Owned<cublasLtMatrixLayout_t>> layouts;
   const auto layout = [&](std::int64_t rows, std::int64_t columns, std::int64_t ld) {
@@ -88,6 +101,7 @@ std::vector<float> run(const Call& call) {
   const cublasStatus_t status = cublasLtMatmul(handle, product, &one, at_a, of_a, b.data(), of_b, &one, c.data(), of_c,
                                                d.data(), of_d, &found.algo, workspace.data(), call.workspace, nullptr);
   CHECK(status == CUBLAS_STATUS_SUCCESS);
+  if (before != nullptr) *before = aux.host();
   return d.host();
 }
 
@@ -119,6 +133,23 @@ TEST_CASE("the emulated cuBLASLt multiplies") {
   }
 }
 
+TEST_CASE("the emulated cuBLASLt computes GELU in the tanh form, and keeps what was before it") {
+  for (const bool bias : {false, true}) {
+    Call call;
+    call.bias = bias;
+    const std::vector<float> plain = run(call);
+    call.gelu = true;
+    std::vector<float> before;
+    const std::vector<float> d = run(call, &before);
+    for (std::size_t j = 0; j < 4; ++j)
+      for (std::size_t i = 0; i < 3; ++i) {
+        const double x = plain[i + 3 * j];
+        CHECK(before[i + 8 * j] == plain[i + 3 * j]);
+        CHECK(std::abs(d[i + 3 * j] - 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))) < 1e-6);
+      }
+  }
+}
+
 TEST_CASE("what cuBLASLt would refuse is an error") {
   const struct {
     std::function<void(Call&)> spoil;
@@ -130,6 +161,11 @@ TEST_CASE("what cuBLASLt would refuse is an error") {
       {[](Call& c) { c.type = CUDA_R_64F; }, "there is no product of these types"},
       {[](Call& c) { c.type = CUDA_R_64F, c.scale = CUDA_R_64F, c.compute = CUBLAS_COMPUTE_64F, c.bias = true; },
        "f64 has no epilogue"},
+      {[](Call& c) { c.type = CUDA_R_64F, c.scale = CUDA_R_64F, c.compute = CUBLAS_COMPUTE_64F, c.gelu = true; },
+       "f64 has no epilogue"},
+      {[](Call& c) { c.gelu = true, c.aux_ld = 4; }, "the leading dimension of the auxiliary buffer is 4"},
+      {[](Call& c) { c.gelu = true, c.aux_ld = 0; }, "at least the 3 rows of D"},
+      {[](Call& c) { c.gelu = true, c.aux_offset = 4; }, "lies at no multiple of 16 bytes"},
       {[](Call& c) { c.attribute_bytes = 8; }, "an attribute of 4 bytes is given as 8 bytes"},
       {[](Call& c) { c.m_of_algorithm = 2; }, "the algorithm was chosen for another product"},
       {[](Call& c) { c.aligned_a = 1024; }, "A lies at no multiple of the 1024 bytes"},

@@ -128,12 +128,13 @@ void Output::write(const Line& line) {
   }
   if (!table_) return;
   if (!header_written_)
-    say(fmt::format("{:<34} {:>6} {:>12} {:>12} {:>12} {:>9} {:>8}\n", "case", "batch", "ms", "ms best", "per second",
-                    "GFLOP/s", "RSS MB"));
+    say(fmt::format("{:<34} {:>6} {:>12} {:>12} {:>12} {:>9} {:>8}{}\n", "case", "batch", "ms", "ms best", "per second",
+                    "GFLOP/s", "RSS MB", line.device_mb > 0 ? " device MB" : ""));
   header_written_ = true;
-  say(fmt::format("{:<34} {:>6} {:>12.4f} {:>12.4f} {:>12.1f} {:>9.1f} {:>8.0f}\n",
+  say(fmt::format("{:<34} {:>6} {:>12.4f} {:>12.4f} {:>12.1f} {:>9.1f} {:>8.0f}{}\n",
                   line.engine == "equigrad" ? line.name : fmt::format("{} ({})", line.name, line.engine), line.batch,
-                  line.timing.median_ms, line.timing.best_ms, per_s, gflops, line.rss_mb));
+                  line.timing.median_ms, line.timing.best_ms, per_s, gflops, line.rss_mb,
+                  line.device_mb > 0 ? fmt::format(" {:>9.1f}", line.device_mb) : ""));
   require_output();
 }
 

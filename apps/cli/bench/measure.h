@@ -40,6 +40,7 @@ struct Line {
   double items = 0;      ///< what per_s counts, for each repetition
   double work_flops = 0; ///< per repetition
   double rss_mb = peak_rss_mb();
+  double device_mb = 0; ///< peak of the device allocator; 0 where the CPU computes
   std::string extra; ///< more JSON fields, as text beginning with a comma
 };
 

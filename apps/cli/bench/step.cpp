@@ -43,6 +43,11 @@ std::size_t live_bytes(Device device) {
   return device.is_cpu() ? allocator::stats().live_bytes : device::memory_stats(device).live_bytes;
 }
 
+/// The most bytes of a device's allocator at once; 0 for the CPU.
+double device_peak_mb(Device device) {
+  return device.is_cpu() ? 0.0 : static_cast<double>(device::memory_stats(device).peak_bytes) / 1e6;
+}
+
 /// What the step needs at least, and of what speed that is, for the line; nothing on a device, whose speed is unknown.
 std::string floor_fields(Workload& work, const Options& options, double flops, double ms);
 
@@ -69,18 +74,22 @@ void run(const StepCase& c, const Options& options, Output& output) {
     work->run();
     device::synchronize(options.device);
   };
+  if (!options.device.is_cpu()) device::reset_peak_memory(options.device);
   Timing timing = measure(whole_run, options.seconds, 2, 5);
   timing.median_ms /= parts;
   timing.best_ms /= parts;
   timing.cpu_ms /= parts;
   const double rss_mb = peak_rss_mb(); // before the floor's own arrays
+  const double device_mb = device_peak_mb(options.device);
   const double live_mb = static_cast<double>(live_bytes(options.device)) / 1e6;
   double flops = 0;
+  const std::uint64_t kernels_before = device::started_kernels(options.device);
   {
     const WorkMeter meter;
     work->run();
     flops = meter.total().flops;
   }
+  const std::uint64_t kernels = device::started_kernels(options.device) - kernels_before;
   output.write({.bench = "step",
                 .engine = options.exact ? "equigrad exact" : options.engine(),
                 .name = std::string(c.name),
@@ -89,9 +98,13 @@ void run(const StepCase& c, const Options& options, Output& output) {
                 .items = static_cast<double>(batch),
                 .work_flops = flops / parts,
                 .rss_mb = rss_mb,
+                .device_mb = device_mb,
                 .extra = fmt::format(
-                    R"(, "dtype": "{}", "device": "{}", "checkpoint": {}, "weights": "{}", "live_mb": {:.1f}{})",
+                    R"(, "dtype": "{}", "device": "{}", "checkpoint": {}, "weights": "{}", "live_mb": {:.1f}{}{})",
                     options.dtype_name(), options.device.str(), options.checkpoint, name_of(options.weights), live_mb,
+                    options.device.is_cpu() ? ""
+                                            : fmt::format(R"(, "device_peak_mb": {:.1f}, "kernels": {:.6g})", device_mb,
+                                                          static_cast<double>(kernels) / parts),
                     floor_fields(*work, options, flops, timing.median_ms))});
 }
 

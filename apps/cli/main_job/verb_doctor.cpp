@@ -77,6 +77,7 @@ std::vector<std::pair<std::string, std::string>> cuda_lines() {
                        fmt::format("{}, compute capability {}.{}, {} multiprocessors, {:.1f} GiB, {:.1f} free", d.name,
                                    d.compute_major, d.compute_minor, d.multiprocessors, gib(d.total_bytes),
                                    gib(d.free_bytes)));
+  lines.emplace_back("", "matrix products there: " + device::products());
   return lines;
 }
 
@@ -92,7 +93,7 @@ nlohmann::json cuda_json() {
                        {"multiprocessors", d.multiprocessors},
                        {"total_bytes", d.total_bytes},
                        {"free_bytes", d.free_bytes}});
-  return {{"module", module.path}, {"name", module.name}, {"build", module.build}, {"devices", std::move(devices)}};
+  return {{"module", module.path}, {"name", module.name}, {"build", module.build}, {"products", device::products()}, {"devices", std::move(devices)}};
 }
 
 nlohmann::json findings() {
