@@ -1,7 +1,7 @@
 #pragma once
-// Gives kernels one dialect: nvcc compiles it for a GPU, any C++20 compiler for the emulator.
-// Kernels use CUDA's own words (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd, float4 ...). What a C++ compiler
-// cannot parse has a word here:
+// Defines the language of kernels, which nvcc compiles for GPUs and any C++20 compiler for the emulator.
+// Kernels use CUDA's own names (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd, float4 ...). For syntax that a C++
+// compiler does not know there are macros:
 //
 //   GPU_SHARED(NAME, TYPE)              __shared__ TYPE NAME
 //   gpu::dynamic_shared<T>()            extern __shared__
@@ -37,20 +37,20 @@ namespace eg::gpu {
 
 using Stream = cudaStream_t;
 
-/// Where a launch stands.
+/// Names the kernel and the source line of a launch.
 struct Place {
   const char* kernel;
   const char* file;
   int line;
 };
 
-/// The dynamic shared memory of the launch, at a multiple of 16 bytes.
+/// Returns the dynamic shared memory of the launch, at a multiple of 16 bytes.
 template <class T> __device__ __forceinline__ T* dynamic_shared() {
   extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[];
   return reinterpret_cast<T*>(dynamic_shared_bytes);
 }
 
-/// x of all 32 lanes joined pairwise: lanes 16 apart, then 8, 4, 2, 1. The same bits in every lane where the join is
+/// Joins x of all 32 lanes pairwise: lanes 16 apart, then 8, 4, 2, 1. Every lane gets the same bits where the join is
 /// commutative.
 template <class T, class F> __device__ __forceinline__ T warp_butterfly(T x, F join) {
 #pragma unroll
@@ -71,7 +71,7 @@ template <class T, class F> __device__ __forceinline__ T warp_butterfly(T x, F j
   return x;
 }
 
-/// 16 bytes at once; the address must be a multiple of 16.
+/// Move 16 bytes at once. The address must be a multiple of 16.
 __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ __forceinline__ void store4(float* to, float4 x) { *reinterpret_cast<float4*>(to) = x; }
 __device__ __forceinline__ double2 load2(const double* from) { return *reinterpret_cast<const double2*>(from); }
@@ -107,9 +107,9 @@ namespace eg::gpu {
 
 inline constexpr unsigned warp_size = 32;
 
-/// x of all threads of a block joined in an order that depends on the number of threads alone; the same bits in every
-/// thread. The block is whole warps. `none` changes nothing when it is joined. `room` is shared memory for one value a
-/// warp, and may be used again at once. All threads of the block must come.
+/// Joins x of all threads of a block. The order depends on the number of threads alone, and every thread gets the same
+/// bits. The block must consist of whole warps, all threads must call this, and `none` must be neutral in the join.
+/// `room` is shared memory for one value of each warp; it may be used again afterwards.
 template <class T, class F> __device__ inline T block_reduce(T x, T none, T* room, F join EG_GPU_HERE) {
   x = warp_butterfly(x, join EG_GPU_PASS);
   const unsigned warps = blockDim.x * blockDim.y * blockDim.z / warp_size;

@@ -80,3 +80,18 @@ TEST_CASE("a product without terms is its bias, sign of zero included") {
     check_alike(linear(x, x, bias), linear(x.to(cuda), x.to(cuda), bias.to(cuda)));
   }
 }
+
+TEST_CASE("layer_norm of rows far from zero: the device computes in double, the CPU rounds the mean") {
+  for (const double offset : {1.0, 1e2, 1e4, 1e5}) {
+    const Tensor x = random_normal({6, 384}, {static_cast<std::uint64_t>(offset), 97}, offset, 1.0);
+    const Tensor gamma = random_normal({384}, {1, 98}, 1.0, 0.1), beta = random_normal({384}, {2, 98});
+    const auto wide = [](const Tensor& t) { return t.to(DType::f64); };
+    const Tensor wanted = layer_norm(wide(x), wide(gamma), wide(beta));
+    const auto worst = [&](const Tensor& y) { return max(abs(wide(y.to(Device::cpu())) - wanted)).item(); };
+    const double here = worst(layer_norm(x, gamma, beta));
+    const double there = worst(layer_norm(x.to(cuda), gamma.to(cuda), beta.to(cuda)));
+    MESSAGE("offset ", offset, ": the CPU is off by ", here, ", the device by ", there);
+    CHECK(there < 1e-6);
+    CHECK(here < 1e-6 + 4 * offset * 0x1p-24);
+  }
+}

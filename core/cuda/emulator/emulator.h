@@ -1,5 +1,5 @@
 #pragma once
-// Declares the emulator for host code: schedules, device memory, streams, launches and what a kernel did wrong.
+// Declares the emulator for host code: schedules, launches, device memory, streams, counts and errors.
 
 #include "core/base/error.h"
 
@@ -11,36 +11,36 @@
 
 namespace eg::emulator {
 
-/// What a kernel or a call did that a GPU would not forgive, or would answer with other numbers each time. what() names
-/// the kernel, block and thread where there is one, and the file and line.
+/// Reports an error of a kernel or of a call: what CUDA forbids, and what gives other results in each run on a GPU.
+/// what() names the file and line, and the kernel, block and thread where there is one.
 class Error : public eg::Error {
 public:
   using eg::Error::Error;
 };
 
-/// A request beyond the memory of the emulated device.
+/// Reports that the memory of the emulated device does not suffice.
 class OutOfMemory : public Error {
 public:
   using Error::Error;
 };
 
-/// A line of a source file. `what` is the function that is called there.
+/// Names a line of a source file. `what` is the function that is called there.
 struct Place {
   const char* what = "";
   const char* file = "";
   unsigned line = 0;
 };
 
-// Parameters of a function that takes the place of its caller.
+// Ends the parameters of a function that needs the file and line of its caller.
 #define EG_EMULATOR_HERE const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()
 
-/// True in the build whose hooks see every access of a kernel (equigrad_emulator_checked).
+/// Returns whether this is the checked build (equigrad_emulator_checked), whose hooks see every access of a kernel.
 bool checked();
 
 // --- schedules ---
 
-/// In which order threads of a block that can go on, and blocks, take their turn. `interleaved` takes a lane of each
-/// warp in turn, and begins with another warp after each barrier.
+/// Orders the blocks of a launch, and the threads of a block that do not wait. `interleaved` takes one lane of each warp
+/// in turn, and begins with another warp after each barrier.
 enum class Order : std::uint8_t { ascending, descending, random, interleaved };
 
 struct Schedule {
@@ -48,7 +48,7 @@ struct Schedule {
   std::uint64_t seed = 1; ///< of Order::random
 };
 
-/// For the launches that follow. Right kernels give the same bits in all of them.
+/// Sets the order for the launches that follow. A correct kernel gives the same bits in every order.
 void set_schedule(Schedule schedule);
 
 // --- launches ---
@@ -74,56 +74,55 @@ void check(const Launch& launch);
 /// Runs every thread of every block. Throws Error at the first thing that is wrong.
 void run(const Launch& launch, const void* call);
 
-/// The largest static and dynamic shared memory of a block, in bytes. At first 99 KiB, what every GPU from sm_80 on
-/// has.
+/// Limits the static and dynamic shared memory of a block. Default: 99 KiB, which every GPU from sm_80 on has.
 void set_shared_limit(std::size_t bytes);
 
 // --- device memory ---
 
-/// Bytes at a multiple of 256. They begin as NaN, and end at a page that cannot be read. nullptr for no bytes. Throws
-/// OutOfMemory.
+/// Allocates bytes at a multiple of 256. They are NaN at first, and the page behind them cannot be read. Returns nullptr
+/// for 0 bytes. Throws OutOfMemory.
 void* device_malloc(std::size_t bytes, EG_EMULATOR_HERE);
-/// Waits for all streams first. Throws Error for what is no block of device_malloc, or was given back.
+/// Waits for all streams, then frees a block of device_malloc. Throws Error for any other address.
 void device_free(void* memory, EG_EMULATOR_HERE);
-/// Makes a part of a block as if it had just been allocated: NaN, and not yet written. For an allocator that gives it
-/// out again.
+/// Makes a part of a block NaN and unwritten, as after its allocation. For allocators that give memory out again.
 void device_renew(void* memory, std::size_t bytes, EG_EMULATOR_HERE);
 
-// They wait for all streams, as CUDA's functions without a stream do. Throw Error for a range outside device memory.
+// These four wait for all streams, as CUDA's functions without a stream do. They throw Error for a range that is not in
+// device memory.
 void copy_to_device(void* to, const void* from, std::size_t bytes, EG_EMULATOR_HERE);
 void copy_from_device(void* to, const void* from, std::size_t bytes, EG_EMULATOR_HERE);
 void copy_on_device(void* to, const void* from, std::size_t bytes, EG_EMULATOR_HERE);
 void device_memset(void* to, int value, std::size_t bytes, EG_EMULATOR_HERE);
 
-/// Host memory that asynchronous copies use while the program runs on.
+/// Allocates host memory that asynchronous copies read and write while the program runs on.
 void* pinned_malloc(std::size_t bytes);
-/// Throws Error where a queued copy still uses it.
+/// Frees it. Throws Error where a queued copy still uses it.
 void pinned_free(void* memory, EG_EMULATOR_HERE);
 
-/// Throws Error for a range that is not in one block of device memory. Waits for nothing.
+/// Throws Error unless the range is in one block of device memory. Does not wait.
 void check_device_range(const void* memory, std::size_t bytes, EG_EMULATOR_HERE);
-/// Tells the checked build that work of a library, no kernel, has written the range.
+/// Tells the checked build that a library, which has no hooks, has written the range.
 void note_written(void* memory, std::size_t bytes);
 
 struct MemoryUse {
   std::size_t live_bytes = 0, live_blocks = 0, peak_bytes = 0;
 };
 MemoryUse memory_use();
-/// How many bytes may be allocated at once. At first 80 GiB.
+/// Limits the bytes that are allocated at once. Default: 80 GiB.
 void set_memory_limit(std::size_t bytes);
-/// While true, host code that touches device memory dies by SIGSEGV; kernels and copies do not. Two system calls a
-/// block and launch.
+/// While true, host code that touches device memory ends by SIGSEGV; kernels and copies may touch it. Costs two system
+/// calls for each block and launch.
 void lock_memory(bool locked);
 
 // --- streams ---
 
-/// A place in the queue of a stream.
+/// Marks a place in the queue of a stream.
 struct Event {
   const void* stream = nullptr; ///< nullptr: nothing was recorded
   std::uint64_t position = 0;
 };
 
-/// Work in order. An eager stream runs it when it is asked for, a late one as late as CUDA may: when somebody waits.
+/// Runs work in order. An eager stream runs it at the call, a late one as late as CUDA may: when somebody waits for it.
 class Stream {
 public:
   enum class Temper : std::uint8_t { eager, late };
@@ -137,19 +136,19 @@ public:
   /// Runs what is queued. Throws the Error of the first that fails, and forgets the rest.
   void synchronize();
 
-  /// Pageable memory is read at the call, as CUDA does; pinned memory when the copy runs.
+  /// Reads pageable memory at the call, as CUDA does, and pinned memory when the copy runs.
   void copy_to_device(void* to, const void* from, std::size_t bytes, EG_EMULATOR_HERE);
-  /// Into pageable memory it waits, as CUDA does. A pinned destination is filled with NaN until the copy runs.
+  /// Waits where the destination is pageable memory, as CUDA does. A pinned destination is NaN until the copy runs.
   void copy_from_device(void* to, const void* from, std::size_t bytes, EG_EMULATOR_HERE);
   void copy_on_device(void* to, const void* from, std::size_t bytes, EG_EMULATOR_HERE);
   void memset(void* to, int value, std::size_t bytes, EG_EMULATOR_HERE);
-  /// Memory that work queued later may use, until a free_async queued later still.
+  /// Allocates memory for work that is queued later. free_async ends its use, in the order of the queue.
   void* malloc_async(std::size_t bytes, EG_EMULATOR_HERE);
   void free_async(void* memory, EG_EMULATOR_HERE);
 
-  /// What is queued so far.
+  /// Returns the event that happens when what is queued so far is done.
   Event record();
-  /// What is queued later waits for the event.
+  /// Lets what is queued later wait for the event.
   void wait(const Event& event);
 
   /// Runs `work` now, or queues it.
@@ -163,17 +162,17 @@ private:
   std::unique_ptr<Queue> queue_;
 };
 
-/// Waits on the host.
+/// Waits on the host until the event has happened.
 void synchronize(const Event& event);
 /// Waits for all streams.
 void synchronize_device();
 
-/// Where a launch without a stream goes: waits for all streams, then runs.
+/// Queues work on a stream. Without a stream it waits for all streams, then runs the work.
 void enqueue(Stream* stream, std::function<void()> work);
 
 // --- counts ---
 
-/// Since the last reset. The second group is counted by the checked build while count_traffic(true).
+/// Counts events since the last reset. The second group is counted in the checked build while count_traffic(true).
 struct Counts {
   std::uint64_t launches = 0, blocks = 0, threads = 0, switches = 0;
 
