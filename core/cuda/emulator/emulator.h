@@ -96,7 +96,7 @@ void device_memset(void* to, int value, std::size_t bytes, EG_EMULATOR_HERE);
 
 /// Allocates host memory that asynchronous copies read and write while the program runs on.
 void* pinned_malloc(std::size_t bytes);
-/// Frees it. Throws Error where a queued copy still uses it.
+/// Frees memory of pinned_malloc. Throws Error where a queued copy still uses it.
 void pinned_free(void* memory, EG_EMULATOR_HERE);
 
 /// Throws Error unless the range is in one block of device memory. Does not wait.
