@@ -233,9 +233,9 @@ nb::object capsule_of(nb::handle object, bool cuda) {
     throw nb::type_error(
         fmt::format("tensor: __dlpack__ of {} gives version {} of DLPack; version 1 is read", described(object), major)
             .c_str());
-  const DlTensor& array = versioned != nullptr ? static_cast<const DlVersioned*>(versioned)->array
-                                               : *static_cast<const DlTensor*>(
-                                                     PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  const DlTensor& array = versioned != nullptr
+                              ? static_cast<const DlVersioned*>(versioned)->array
+                              : *static_cast<const DlTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   if (array.axes < 0 || (array.axes > 0 && array.shape == nullptr))
     throw ValueError(fmt::format("tensor: __dlpack__ of {} gives {} axes and {} shape", described(object), array.axes,
                                  array.shape == nullptr ? "no" : "a"));

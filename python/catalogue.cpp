@@ -85,8 +85,7 @@ void bind_catalogue(nb::module_& parent) {
         return released([&] { return permute::run_catalogue(options); });
       },
       "filter"_a = "*", nb::kw_only(), "dtype"_a = "f64", "batch"_a = 2, "tokens"_a = 7, "dim"_a = 12, "heads"_a = 3,
-      "hidden"_a = 20, "layers"_a = 2, "steps"_a = 60, "seed"_a = 1, "exact"_a = false,
-      "device"_a = nb::none(),
+      "hidden"_a = 20, "layers"_a = 2, "steps"_a = 60, "seed"_a = 1, "exact"_a = false, "device"_a = nb::none(),
       "Measures the identities whose ids (or equation numbers) fit a glob: verify('eq4*'), verify('thm4.1'). On a "
       "device those that it can compute.",
       nb::sig("def verify(filter: str = '*', *, dtype: str = 'f64', batch: int = 2, tokens: int = 7, dim: int = 12, "

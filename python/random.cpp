@@ -1,7 +1,7 @@
 // Keys and the numbers that depend on them alone.
 
-#include "core/device/device.h"
 #include "core/random.h"
+#include "core/device/device.h"
 
 #include "bindings.h"
 #include "constants.h"
@@ -54,8 +54,7 @@ void bind_random(nb::module_& parent) {
   bind_key(m);
   m.def(
       "uniform",
-      [](nb::handle shape, RandomKey key, nb::handle low, nb::handle high, nb::handle dtype,
-         nb::handle device) {
+      [](nb::handle shape, RandomKey key, nb::handle low, nb::handle high, nb::handle dtype, nb::handle device) {
         const DeviceScope there(device_or_current(device, "uniform"));
         const char* const way_out = "low + (high - low) * uniform(shape, key)";
         return random_uniform(shape_from(shape), key, constant_from(low, "uniform", "low", way_out),
@@ -67,8 +66,7 @@ void bind_random(nb::module_& parent) {
               "high: float = 1.0, dtype: str = 'f32', device: str | None = None) -> equigrad._core.Tensor"));
   m.def(
       "normal",
-      [](nb::handle shape, RandomKey key, nb::handle mean, nb::handle stddev, nb::handle dtype,
-         nb::handle device) {
+      [](nb::handle shape, RandomKey key, nb::handle mean, nb::handle stddev, nb::handle dtype, nb::handle device) {
         const DeviceScope there(device_or_current(device, "normal"));
         const char* const way_out = "mean + stddev * normal(shape, key)";
         return random_normal(shape_from(shape), key, constant_from(mean, "normal", "mean", way_out),

@@ -314,8 +314,9 @@ void bind_makers(nb::module_& m) {
         return Tensor::full(extents, constant_from(value, "full", "value", "expand()"), type);
       },
       "shape"_a, "value"_a, "dtype"_a = "f32", "device"_a = nb::none(), "One number everywhere.",
-      nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32', device: str | None "
-              "= None) -> Tensor"));
+      nb::sig(
+          "def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32', device: str | None "
+          "= None) -> Tensor"));
   m.def(
       "arange",
       [](nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype, nb::handle device) {
@@ -325,8 +326,9 @@ void bind_makers(nb::module_& m) {
       },
       "start"_a, "stop"_a = nb::none(), "step"_a = 1, "dtype"_a = nb::none(), "device"_a = nb::none(),
       "start, start + step, ... before stop; with one number 0, 1, ... before it. Integers give i64, floats f32.",
-      nb::sig("def arange(start: float, stop: float | None = None, step: float = 1, dtype: str | None = None, device: str "
-              "| None = None) -> Tensor"));
+      nb::sig(
+          "def arange(start: float, stop: float | None = None, step: float = 1, dtype: str | None = None, device: str "
+          "| None = None) -> Tensor"));
   m.def(
       "linspace",
       [](nb::handle start, nb::handle stop, std::int64_t steps, nb::handle dtype, nb::handle device) {

@@ -24,8 +24,8 @@ std::vector<PermuteMode> modes_of(PermuteMode mode, bool twin) {
 }
 
 ModelTask::ModelTask(const RunOptions& options, PermutedEncoder encoder, std::int64_t drift_every)
-    : encoder_(std::move(encoder)), options_(options), device_(device::usable(options.device)),
-      uploads_(device_), drift_every_(drift_every) {}
+    : encoder_(std::move(encoder)), options_(options), device_(device::usable(options.device)), uploads_(device_),
+      drift_every_(drift_every) {}
 
 void ModelTask::add_variant(PermuteMode mode, std::shared_ptr<nn::Module> module, std::vector<std::string> trained) {
   Variant v{.mode = mode, .module = std::move(module)};

@@ -110,7 +110,7 @@ private:
     std::exception_ptr error = {};
   };
   std::optional<Ahead> ahead_;
-  nn::StateDict split_start_;    ///< what the blocks elsewhere begin from
+  nn::StateDict split_start_; ///< what the blocks elsewhere begin from
 };
 
 } // namespace eg::training

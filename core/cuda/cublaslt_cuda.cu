@@ -22,7 +22,8 @@ bool open(CublasLt& lt, const std::string& path) {
     lt.failures.clear();
     return true;
   }
-  lt.failures += (lt.failures.empty() ? "" : "; ") + path + ": " + (library == nullptr ? dlerror() : std::string("it has no ") + missing);
+  lt.failures += (lt.failures.empty() ? "" : "; ") + path + ": " +
+                 (library == nullptr ? dlerror() : std::string("it has no ") + missing);
   if (library != nullptr) dlclose(library);
   return false;
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Defines the language of kernels, which nvcc compiles for GPUs and any C++20 compiler for the emulator.
-// Kernels use CUDA's own names (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd, float4 ...). For syntax that a C++
-// compiler does not know there are macros:
+// Kernels use CUDA's own names (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd, float4 ...). For syntax that a
+// C++ compiler does not know there are macros:
 //
 //   GPU_SHARED(NAME, TYPE)              __shared__ TYPE NAME
 //   gpu::dynamic_shared<T>()            extern __shared__

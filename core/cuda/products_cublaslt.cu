@@ -1,8 +1,8 @@
 // Matrix products by cuBLASLt, which is opened at the first one. f32 stays f32: TF32 is not used.
 //
-// Its epilogue adds the bias and computes GELU where GELU is asked for in the tanh form, the only one it has. The gradient
-// of that GELU is not in an epilogue (DGELU, DGELU_BGRAD): it would belong to the product that computes the cotangent of
-// `activated`, which is the product of the layer above, and that row does not know what stands below it.
+// Its epilogue adds the bias and computes GELU where GELU is asked for in the tanh form, the only one it has. The
+// gradient of that GELU is not in an epilogue (DGELU, DGELU_BGRAD): it would belong to the product that computes the
+// cotangent of `activated`, which is the product of the layer above, and that row does not know what stands below it.
 //
 // cuBLASLt counts by columns: a matrix in row-major order is its transpose there, so C^T [n, m] = B^T A^T is computed.
 // What cuBLASLt calls A is our B, its m is our n.
@@ -102,7 +102,7 @@ struct Call {
   void* at_c;
   const void* from; ///< what is added to the product, or null
   std::int64_t ld_from;
-  const void* bias; ///< that the library adds, or null
+  const void* bias;       ///< that the library adds, or null
   void* before = nullptr; ///< gets C where at_c gets its GELU, or null
 };
 
@@ -222,8 +222,8 @@ __global__ void begin_kernel(double* c, std::int64_t ldc, const double* bias, co
   }
 }
 
-/// Whether the epilogue can write C and its GELU: NVIDIA asks for a leading dimension that is a multiple of 8 and for an
-/// address that is a multiple of 16 bytes, of the buffer that gets C.
+/// Whether the epilogue can write C and its GELU: NVIDIA asks for a leading dimension that is a multiple of 8 and for
+/// an address that is a multiple of 16 bytes, of the buffer that gets C.
 bool has_gelu_epilogue(const ProductJob& job) {
   return job.activated != nullptr && job.gelu == device::GeluOf::tanh && job.type == DType::f32 && job.ldc == job.n &&
          job.n % 8 == 0 && alignment(job.c) >= 16;

@@ -152,9 +152,8 @@ Failure drop_event(int, void* event) {
 }
 
 Failure record(int device, device::Lane lane, void* event) {
-  return in_words([&] {
-    check(cudaEventRecord(static_cast<cudaEvent_t>(event), machine(device).of(lane)), "cudaEventRecord");
-  });
+  return in_words(
+      [&] { check(cudaEventRecord(static_cast<cudaEvent_t>(event), machine(device).of(lane)), "cudaEventRecord"); });
 }
 
 Failure wait(int device, device::Lane lane, void* event) {

@@ -12,7 +12,8 @@ namespace eg::device {
 namespace {
 
 /// Reads `count` structures at a place of the file; empty where they do not fit into it.
-template <class T> std::vector<T> read_at(std::ifstream& in, std::uint64_t size, std::uint64_t at, std::uint64_t count) {
+template <class T>
+std::vector<T> read_at(std::ifstream& in, std::uint64_t size, std::uint64_t at, std::uint64_t count) {
   std::vector<T> all;
   if (at > size || count > (size - at) / sizeof(T)) return all;
   all.resize(count);

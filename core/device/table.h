@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Lists every kernel of the module: its name and its job. A new kernel is one line here and one function in a .cu file.
+/// Lists every kernel of the module: its name and its job. A new kernel is one line here and one function in a .cu
+/// file.
 #define EG_DEVICE_KERNELS(X)                                                                                           \
   X(fill, FillJob)                                                                                                     \
   X(copy, CopyJob)                                                                                                     \

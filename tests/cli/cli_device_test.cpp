@@ -69,7 +69,8 @@ TEST_CASE("a module file that was cut short is refused, and the program goes on"
     CHECK(got.code == 0);
     return nlohmann::json::parse(got.out).at("cuda_refusal").get<std::string>();
   };
-  for (const std::size_t bytes : {std::size_t{64}, std::size_t{4096}, whole.size() / 4, whole.size() / 2, whole.size() - 1})
+  for (const std::size_t bytes :
+       {std::size_t{64}, std::size_t{4096}, whole.size() / 4, whole.size() / 2, whole.size() - 1})
     CHECK(told(whole.substr(0, bytes)).find(": is cut short: it has " + std::to_string(bytes) + " bytes") !=
           std::string::npos);
   CHECK(told("").find(": is empty") != std::string::npos);
@@ -82,7 +83,10 @@ TEST_CASE("doctor names the engine of products on a device, and why no other") {
   const Variable module("EQUIGRAD_CUDA_MODULE", EQUIGRAD_EMULATED);
   const auto products = [] {
     CHECK(run_program({"doctor"}).out.find("matrix products there: ") != std::string::npos);
-    return nlohmann::json::parse(run_program({"doctor", "--json", "-"}).out).at("cuda").at("products").get<std::string>();
+    return nlohmann::json::parse(run_program({"doctor", "--json", "-"}).out)
+        .at("cuda")
+        .at("products")
+        .get<std::string>();
   };
   CHECK(products().find("the module's own kernel; cuBLASLt: ") == 0);
   const Variable library("EQUIGRAD_CUDA_GEMM", "cublaslt");

@@ -116,7 +116,8 @@ TEST_CASE("GELU in the tanh form is computed by the epilogue where its rules all
 
 TEST_CASE("the gradient of linear_gelu reads what the epilogue kept") {
   if (!by_the_library()) return;
-  const Tensor x = random_normal({5, 6}, {1, 120}), w = random_normal({16, 6}, {2, 120}), b = random_normal({16}, {3, 120});
+  const Tensor x = random_normal({5, 6}, {1, 120}), w = random_normal({16, 6}, {2, 120}),
+               b = random_normal({16}, {3, 120});
   const auto gradients = [&](Device device) {
     const std::vector<Tensor> in = {x.to(device), w.to(device), b.to(device)};
     Tape tape;

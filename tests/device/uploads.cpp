@@ -1,8 +1,8 @@
 // Copies of batches on the copy stream: values, order, memory that is used again. EQUIGRAD_EMULATOR_DEAF leaves out one
 // of the waits, and a test must notice.
 
-#include "core/device/device.h"
 #include "core/device/uploads.h"
+#include "core/device/device.h"
 #include "core/ops.h"
 #include "core/random.h"
 

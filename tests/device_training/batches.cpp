@@ -1,5 +1,5 @@
-// Batches of a training are copied beside the computations. EQUIGRAD_EMULATOR_DEAF leaves out a wait, and the losses show
-// it.
+// Batches of a training are copied beside the computations. EQUIGRAD_EMULATOR_DEAF leaves out a wait, and the losses
+// show it.
 
 #include "core/device/device.h"
 #include "device_training/tiny_runs.h"

@@ -145,7 +145,8 @@ TEST_CASE("the emulated cuBLASLt computes GELU in the tanh form, and keeps what 
       for (std::size_t i = 0; i < 3; ++i) {
         const double x = plain[i + 3 * j];
         CHECK(before[i + 8 * j] == plain[i + 3 * j]);
-        CHECK(std::abs(d[i + 3 * j] - 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))) < 1e-6);
+        CHECK(std::abs(d[i + 3 * j] - 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))) <
+              1e-6);
       }
   }
 }

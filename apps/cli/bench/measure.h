@@ -41,7 +41,7 @@ struct Line {
   double work_flops = 0; ///< per repetition
   double rss_mb = peak_rss_mb();
   double device_mb = 0; ///< peak of the device allocator; 0 where the CPU computes
-  std::string extra; ///< more JSON fields, as text beginning with a comma
+  std::string extra;    ///< more JSON fields, as text beginning with a comma
 };
 
 /// Where lines go: JSON lines to a file or stdout, and a row of a table for people.

@@ -93,7 +93,11 @@ nlohmann::json cuda_json() {
                        {"multiprocessors", d.multiprocessors},
                        {"total_bytes", d.total_bytes},
                        {"free_bytes", d.free_bytes}});
-  return {{"module", module.path}, {"name", module.name}, {"build", module.build}, {"products", device::products()}, {"devices", std::move(devices)}};
+  return {{"module", module.path},
+          {"name", module.name},
+          {"build", module.build},
+          {"products", device::products()},
+          {"devices", std::move(devices)}};
 }
 
 nlohmann::json findings() {

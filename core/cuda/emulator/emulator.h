@@ -39,8 +39,8 @@ bool checked();
 
 // --- schedules ---
 
-/// Orders the blocks of a launch, and the threads of a block that do not wait. `interleaved` takes one lane of each warp
-/// in turn, and begins with another warp after each barrier.
+/// Orders the blocks of a launch, and the threads of a block that do not wait. `interleaved` takes one lane of each
+/// warp in turn, and begins with another warp after each barrier.
 enum class Order : std::uint8_t { ascending, descending, random, interleaved };
 
 struct Schedule {
@@ -79,8 +79,8 @@ void set_shared_limit(std::size_t bytes);
 
 // --- device memory ---
 
-/// Allocates bytes at a multiple of 256. They are NaN at first, and the page behind them cannot be read. Returns nullptr
-/// for 0 bytes. Throws OutOfMemory.
+/// Allocates bytes at a multiple of 256. They are NaN at first, and the page behind them cannot be read. Returns
+/// nullptr for 0 bytes. Throws OutOfMemory.
 void* device_malloc(std::size_t bytes, EG_EMULATOR_HERE);
 /// Waits for all streams, then frees a block of device_malloc. Throws Error for any other address.
 void device_free(void* memory, EG_EMULATOR_HERE);

@@ -33,7 +33,7 @@ struct Product {
   Tensor addend = {}; ///< [m, n] packed, or undefined
   double alpha = 1;
   bool accumulate = false;
-  Axes<3> batch = {}; ///< of C, A and B; none: one product
+  Axes<3> batch = {};    ///< of C, A and B; none: one product
   Tensor activated = {}; ///< [m, n] packed: gets GELU of C, of the form `gelu`; then there is no alpha, addend or batch
   GeluOf gelu = GeluOf::erf;
 };

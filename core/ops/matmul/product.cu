@@ -246,8 +246,9 @@ struct Engine {
       const char* found = nullptr;
       library = has_product_library(&found);
       if (!library && wished == "cublaslt") failure = found;
-      words = library ? found : failure != nullptr ? std::string("none: ") + found
-                                                   : std::string("the module's own kernel; cuBLASLt: ") + found;
+      words = library              ? found
+              : failure != nullptr ? std::string("none: ") + found
+                                   : std::string("the module's own kernel; cuBLASLt: ") + found;
     }
   }
 };
@@ -269,8 +270,8 @@ Failure product(Queue queue, const device::ProductJob& job) {
   if (engine().failure != nullptr) return engine().failure;
   const bool widens = job.a_type != job.b_type; // weights of fewer bits are widened in registers
   bool activated = false;
-  const Failure failure = engine().library && !widens && job.k > 0 ? library_product(queue, job, &activated)
-                                                                   : own_product(queue, job);
+  const Failure failure =
+      engine().library && !widens && job.k > 0 ? library_product(queue, job, &activated) : own_product(queue, job);
   if (failure != nullptr || job.activated == nullptr || activated) return failure;
   const auto gelu = job.gelu == device::GeluOf::tanh ? pointwise::Unary::gelu_tanh : pointwise::Unary::gelu;
   return unary(queue, {static_cast<int>(gelu), job.type, job.c, job.activated, job.m * job.n, {}});

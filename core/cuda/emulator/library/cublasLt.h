@@ -76,8 +76,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t* results, int* found);
-/// D = alpha op(A) op(B) + beta C, and the epilogue: a bias, then with GELU_AUX the sum so far into the auxiliary buffer
-/// and its GELU in the tanh form into D.
+/// D = alpha op(A) op(B) + beta C, and the epilogue: a bias, then with GELU_AUX the sum so far into the auxiliary
+/// buffer and its GELU in the tanh form into D.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,

@@ -22,9 +22,7 @@ struct cublasLtMatmulDescOpaque_t {
   void* aux = nullptr;
   std::int64_t aux_ld = 0;
 
-  bool adds_bias() const {
-    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-  }
+  bool adds_bias() const { return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS; }
   bool has_gelu() const {
     return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
   }
