@@ -139,7 +139,7 @@ ImageDataset generate_digits(std::int64_t count, Split split, std::uint64_t seed
     labels[i] = static_cast<std::int32_t>(label);
     draw(label, RandomStream(key.fold(i)), side, pixels.data() + i * image_size);
   });
-  return {"digits",          1, side, side, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, std::move(pixels),
+  return {"digits",         1, side, side, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, std::move(pixels),
           std::move(labels)};
 }
 

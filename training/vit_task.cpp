@@ -105,7 +105,7 @@ void VitTask::make_ahead(std::int64_t step) {
   Ahead ahead{.step = step};
   try {
     const Samples samples = made_samples(step);
-    ahead.samples = {.attributes = samples.attributes};
+    ahead.samples.attributes = samples.attributes;
     ahead.tensors = begin_upload(samples.tensors());
   } catch (...) {
     ahead.error = std::current_exception();
