@@ -1,7 +1,6 @@
 #include "core/measure/op_reference.h"
 
 #include "core/call.h"
-#include "core/registry.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -214,31 +213,6 @@ void write_row(Writer& out, const OpDef& op) {
 }
 
 } // namespace
-
-std::string op_reference_markdown() {
-  const PauseRecording pause; // the rows' samples are made and tried
-  std::vector<const OpDef*> rows(registry().begin(), registry().end());
-  std::sort(rows.begin(), rows.end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
-  Writer out;
-  out.line("# Operations\n");
-  out.line(
-      "Written from the registry by the unit test `core_op_reference_test`; run it with EQUIGRAD_WRITE_DOCS=1 after a "
-      "row has changed.\n");
-  out.line("A symmetry says: the same permutation applied to all the axes named moves inputs to inputs and outputs to "
-           "outputs, forward and\nin every gradient. Values that are indices along the permuted axis are relabelled "
-           "with the inverse.\n");
-  out.line("Not rows, because nothing flows through them: constructors (`arange`, `linspace`, `eye`), metrics "
-           "(`nn/metrics.h`) and the assignment\n(`permute/recovery/assignment.h`).\n");
-  out.line("{} rows:\n", rows.size());
-  std::string names;
-  for (const OpDef* op : rows) names += fmt::format("{}[{}](#{})", names.empty() ? "" : ",\n", op->name, op->name);
-  out.line("{}", names);
-  for (const OpDef* op : rows) {
-    out.line("\n## {}\n", op->name);
-    write_row(out, *op);
-  }
-  return out.take();
-}
 
 std::string op_reference_markdown(const OpDef& op) {
   const PauseRecording pause;

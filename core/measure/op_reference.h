@@ -1,5 +1,5 @@
 #pragma once
-// Renders the op reference of the documentation from the registry.
+// Renders what the registry says of a row for the documentation.
 
 #include "core/op.h"
 
@@ -7,11 +7,8 @@
 
 namespace eg {
 
-/// docs/ops.md: a table of all rows, then for each its mathematics, inputs, attributes with defaults, outputs, what the
-/// tape keeps, its gradient or why it has none and its permutation symmetries.
-std::string op_reference_markdown();
-
-/// The same of one row, from its mathematics on.
+/// Facts of a row, as docs/ops.md lists them: its mathematics, inputs, outputs, attributes with defaults, shapes, what
+/// the tape keeps, why it has no gradient where it has none, its permutation symmetries and its cost.
 std::string op_reference_markdown(const OpDef& op);
 
 } // namespace eg

@@ -74,11 +74,13 @@ inline Array columns(const Array& a, const Order& order) {
     moved.values()[at] = a.values()[at - at % n + static_cast<std::size_t>(order[at % n])];
   return moved;
 }
-/// Rows (the first axis) in another order: row i of the result is row order[i] of a.
+/// Rows (the first axis) in another order, or some of them: row i of the result is row order[i] of a.
 inline Array rows(const Array& a, const Order& order) {
-  Array moved(a.extents());
-  const std::size_t width = a.values().size() / order.size();
-  for (std::size_t at = 0; at < a.values().size(); ++at)
+  std::vector<Index> extents = a.extents();
+  const std::size_t width = a.values().size() / static_cast<std::size_t>(extents[0]);
+  extents[0] = static_cast<Index>(order.size());
+  Array moved(extents);
+  for (std::size_t at = 0; at < moved.values().size(); ++at)
     moved.values()[at] = a.values()[static_cast<std::size_t>(order[at / width]) * width + at % width];
   return moved;
 }
