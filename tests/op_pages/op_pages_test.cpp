@@ -2,6 +2,7 @@
 // of the text are numbers of the programs.
 
 #include "core/registry.h"
+#include "op_pages/op_reference_page.h"
 #include "support/pages.h"
 
 #include <doctest/doctest.h>
@@ -50,7 +51,8 @@ std::string made(const std::string& id, const std::string& page, const std::stri
   if (at != order.begin()) out += link("Previous", *(at - 1));
   if (at + 1 != order.end()) out += link("Next", *(at + 1));
   out += "[All pages](README.md) · Reference:";
-  for (const std::string& row : rows_of(page)) out += " [`" + row + "`](../ops.md#" + row + ")";
+  const GradientTexts texts = parse_gradients(read_text(folder / "gradients.txt"));
+  for (const std::string& row : rows_of(page)) out += " [`" + row + "`](" + reference_of(texts, row) + ")";
   out += "\n\nSource: " + part_of(page, "\nSource: ", "\n## ") + "\n\n";
   for (const char* section : sections)
     out += fmt::format("## {}\n\n{}\n\n", section, part_of(page, fmt::format("\n## {}\n", section), "\n## "));

@@ -173,26 +173,84 @@ std::string anchor_of(const std::string& heading) {
 
 constexpr const char* introduction = R"(# Operations
 
-Every operation of the library: what it computes, its gradient and why, what the tape keeps, its symmetries, its cost, its source. [Twelve of them have a
-page each](ops/README.md), with a derivation, an example in numbers, and programs; start there to learn how gradients are derived.
-
-**How to read a gradient.** A loss $L$ depends on the output $y$ of an operation, and $g = \partial L / \partial y$ has arrived from there: the *cotangent*, of the shape of $y$.
-The operation's rule (vjp, vector-Jacobian product) turns it into the gradient of each input, $g_x = J^\top g$ with the Jacobian $J = \partial y / \partial x$, without forming $J$. An operation with
-several outputs has a cotangent for each: $g_{\text{values}}$, $g_{\text{mean}}$. $\odot$ is the elementwise product; division and powers of tensors are elementwise; $[\,\cdot\,]$ is
-1 where the statement holds and 0 elsewhere. Where an input was broadcast, the gradient is summed over the repeated axes; formulas leave this out.
-
-**How the formulas are tested.** Each stands in [ops/gradients.txt](ops/gradients.txt) in TeX and in NumPy. `python/tests/test_op_gradients.py` evaluates the NumPy form on the
-row's samples, and at kinks and ties, against the tape in f64; formulas that are off by a thousandth must fail. Helpers in the NumPy form (`wide`, `over`, `share`, `transposed`) are
-explained there.
-
-**How to read a symmetry.** The same permutation applied to all the axes named moves inputs to inputs and outputs to outputs, forward and
-in every gradient. Values that are indices along the permuted axis are relabelled with the inverse.
-
-Not rows, because nothing flows through them: constructors (`arange`, `linspace`, `eye`), metrics (`nn/metrics.h`) and the assignment
-(`apps/attacks/recovery/assignment.h`).
-
-Written from the registry by the test `op_pages.op_reference_test`; run it with EQUIGRAD_WRITE_DOCS=1 after a row or a formula has changed.
+Every operation of the library, by topic: what it computes, its gradient and why, what the tape keeps, its symmetries, its cost, its source and its
+reference in plain loops. [Twelve of them have a page each](ops/README.md), with a derivation, an example in numbers, and programs; start there to
+learn how gradients are derived.
 )";
+
+constexpr const char* explanation = R"(
+## How to read a gradient
+
+A loss $L$ depends on the output $y$ of an operation, and $g = \partial L / \partial y$ has arrived from there: the *cotangent*, of the shape of $y$. The
+operation's rule (vjp, vector-Jacobian product) turns it into the gradient of each input, $g_x = J^\top g$ with the Jacobian
+$J = \partial y / \partial x$, without forming $J$. An operation with several outputs has a cotangent for each: $g_{\text{values}}$, $g_{\text{mean}}$.
+
+$\odot$ is the elementwise product; division and powers of tensors are elementwise; $[\,\cdot\,]$ is 1 where the statement holds and 0 elsewhere. Where an
+input was broadcast, the gradient is summed over the repeated axes; formulas leave this out.
+
+Each formula stands in [ops/gradients.txt](ops/gradients.txt) in TeX and in NumPy. `python/tests/test_op_gradients.py` evaluates the NumPy form on the row's
+samples, and at kinks and ties, against the tape in f64. Formulas that are off by a thousandth must fail. Some use names that the test adds:
+
+| name | meaning |
+|---|---|
+| `over` | the reduced axes as a tuple |
+| `wide(v)` | $\uparrow v$: a reduced tensor with the reduced axes in their places, of extent 1 |
+| `N` | the number of elements that one output is made of |
+| `at(index)` | 1 at the index along `axis`, else 0 |
+| `share(g, x)` | the cotangent of one element's loss |
+| `transposed(x)` | $A^\top g$ of a linear map, element by element $\langle g, A e_k \rangle$, by the row's reference |
+| `sigmoid`, `Phi`, `phi` | $1 / (1 + e^{-x})$; the normal distribution function and its density |
+
+## How to read a symmetry
+
+The same permutation applied to all the axes named moves inputs to inputs and outputs to outputs, forward and in every gradient. Values that are indices
+along the permuted axis are relabelled with the inverse.
+
+## What is no row
+
+Nothing flows through constructors (`arange`, `linspace`, `eye`), metrics (`nn/metrics.h`) and the assignment (`apps/attacks/recovery/assignment.h`).
+
+These pages are written from the registry by the test `op_pages.op_reference_test`; run it with EQUIGRAD_WRITE_DOCS=1 after a row or a formula has changed.
+)";
+
+std::string page_of(const Topic& topic) { return anchor_of(topic.name) + ".md"; }
+
+/// The topic of a row.
+const Topic& topic_of(const GradientTexts& texts, const std::string& row) {
+  for (const Topic& topic : texts.topics)
+    if (std::find(topic.rows.begin(), topic.rows.end(), row) != topic.rows.end()) return topic;
+  throw ValueError("gradients.txt has no row " + row);
+}
+
+/// A text of gradients.txt on a page of docs/ops/reference: "(#row)" leads to the row's page.
+std::string linked(const GradientTexts& texts, const std::string& text) {
+  std::string out;
+  std::size_t from = 0;
+  for (std::size_t at = text.find("](#"); at != std::string::npos; at = text.find("](#", from)) {
+    const std::size_t end = text.find(')', at);
+    const std::string row = text.substr(at + 3, end - at - 3);
+    out += text.substr(from, at - from) + "](" + page_of(topic_of(texts, row)) + "#" + row + ")";
+    from = end + 1;
+  }
+  return out + text.substr(from);
+}
+
+std::string row_section(const GradientTexts& texts, const std::string& row, const RowSource& source,
+                        const std::map<std::string, std::string>& pages) {
+  const std::string facts = op_reference_markdown(find_op(row));
+  const std::size_t list = facts.find("- Inputs:");
+  std::string out =
+      fmt::format("\n## {}\n\n{}{}{}", row, facts.substr(0, list), gradient_markdown(texts, row), facts.substr(list));
+  out += fmt::format("- Source: [{0}](../../../{0})", source.file);
+  if (const auto page = pages.find(row); page != pages.end())
+    out += fmt::format(". Derived, with an example: [its page](../{}.md)", page->second);
+  out += '\n';
+  if (source.reference.empty()) return out;
+  const bool table = source.reference.starts_with("X(");
+  return out + fmt::format("\n<details><summary>{}</summary>\n\n```cpp\n{}```\n\n</details>\n",
+                           table ? "Its line of the table, with the reference" : "Reference in plain loops",
+                           source.reference);
+}
 
 } // namespace
 
@@ -249,51 +307,46 @@ std::map<std::string, RowSource> row_sources() {
   return sources;
 }
 
-std::string gradient_markdown(const GradientText& text) {
+std::string reference_of(const GradientTexts& texts, const std::string& row) {
+  return "reference/" + page_of(topic_of(texts, row)) + "#" + row;
+}
+
+std::string gradient_markdown(const GradientTexts& texts, const std::string& row) {
+  const GradientText& text = texts.rows.at(row);
   std::string out, numpy;
   for (const auto& [input, tex, code] : text.formulas) {
     const bool whole = tex.starts_with("(g_") || tex.starts_with("(A^"); // has its own left side
     out += whole ? fmt::format("$${}$$\n\n", tex) : fmt::format("$$g_{} = {}$$\n\n", tex_name(input), tex);
     numpy += fmt::format("{}{} = {}", numpy.empty() ? "" : "\n", "g_" + input, code);
   }
-  if (!text.why.empty()) out += text.why + "\n\n";
+  if (!text.why.empty()) out += linked(texts, text.why) + "\n\n";
   if (numpy.empty()) return out;
   if (text.lets.empty() && numpy.find('\n') == std::string::npos) return out + "In NumPy: `" + numpy + "`\n\n";
   return out + "<details><summary>In NumPy</summary>\n\n```python\n" + text.lets + numpy + "\n```\n\n</details>\n\n";
 }
 
-std::string op_reference_page(const GradientTexts& texts) {
+std::map<std::string, std::string> op_reference_pages(const GradientTexts& texts) {
   const PauseRecording pause; // the rows' samples are made and tried
   const std::map<std::string, RowSource> sources = row_sources();
   const std::map<std::string, std::string> pages = pages_of_rows();
-  std::string out = introduction;
-  out += fmt::format("\n{} rows:\n\n| topic | rows |\n|---|---|\n", texts.rows.size());
-  for (const Topic& topic : texts.topics) {
-    std::string links;
-    for (const std::string& row : topic.rows) links += fmt::format("{}[{}](#{})", links.empty() ? "" : ", ", row, row);
-    out += fmt::format("| [{}](#{}) | {} |\n", topic.name, anchor_of(topic.name), links);
-  }
-  for (const Topic& topic : texts.topics) {
-    out += fmt::format("\n## {}\n\n{}\n", topic.name, topic.text);
+  std::map<std::string, std::string> written;
+  std::string index = introduction + fmt::format("\n{} rows:\n\n| topic | rows |\n|---|---|\n", texts.rows.size());
+  for (std::size_t i = 0; i < texts.topics.size(); ++i) {
+    const Topic& topic = texts.topics[i];
+    std::string links, page = fmt::format("# {}\n\n", topic.name);
+    if (i > 0) page += fmt::format("Previous: [{}]({}) · ", texts.topics[i - 1].name, page_of(texts.topics[i - 1]));
+    if (i + 1 < texts.topics.size())
+      page += fmt::format("Next: [{}]({}) · ", texts.topics[i + 1].name, page_of(texts.topics[i + 1]));
+    page += fmt::format("[All operations, and how to read them](../../ops.md)\n\n{}\n", topic.text);
     for (const std::string& row : topic.rows) {
-      const OpDef& op = find_op(row);
-      const std::string facts = op_reference_markdown(op);
-      const std::size_t list = facts.find("- Inputs:");
-      const RowSource& source = sources.at(row);
-      out += fmt::format("\n### {}\n\n{}{}{}", row, facts.substr(0, list), gradient_markdown(texts.rows.at(row)),
-                         facts.substr(list));
-      out += fmt::format("- Source: [{0}](../{0})", source.file);
-      if (const auto page = pages.find(row); page != pages.end())
-        out += fmt::format(". Derived, with an example: [its page](ops/{}.md)", page->second);
-      out += '\n';
-      if (!source.reference.empty())
-        out += fmt::format("\n<details><summary>{}</summary>\n\n```cpp\n{}```\n\n</details>\n",
-                           source.reference.starts_with("X(") ? "Its line of the table, with the reference"
-                                                              : "Reference in plain loops",
-                           source.reference);
+      links += fmt::format("{}[{}](ops/{})", links.empty() ? "" : ", ", row, reference_of(texts, row));
+      page += row_section(texts, row, sources.at(row), pages);
     }
+    index += fmt::format("| [{}](ops/reference/{}) | {} |\n", topic.name, page_of(topic), links);
+    written["ops/reference/" + page_of(topic)] = page;
   }
-  return out;
+  written["ops.md"] = index + explanation;
+  return written;
 }
 
 } // namespace eg::test

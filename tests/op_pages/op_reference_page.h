@@ -1,5 +1,5 @@
 #pragma once
-// Makes docs/ops.md from the registry, docs/ops/gradients.txt and the source of the rows.
+// Makes docs/ops.md and docs/ops/reference from the registry, docs/ops/gradients.txt and the source of the rows.
 
 #include "core/op.h"
 
@@ -41,10 +41,13 @@ struct RowSource {
 /// By row. Throws ValueError for a row that it does not find.
 std::map<std::string, RowSource> row_sources();
 
-/// Formulas, reason and links: what stands between a row's mathematics and its inputs.
-std::string gradient_markdown(const GradientText& text);
+/// Where the page of the row's topic lies, from docs/ops: "reference/softmax-and-attention.md#softmax".
+std::string reference_of(const GradientTexts& texts, const std::string& row);
 
-/// The page.
-std::string op_reference_page(const GradientTexts& texts);
+/// Formulas and reason: what stands between a row's mathematics and its inputs, on a page of docs/ops/reference.
+std::string gradient_markdown(const GradientTexts& texts, const std::string& row);
+
+/// By path from docs: ops.md, which lists the rows by topic, and a page for each topic.
+std::map<std::string, std::string> op_reference_pages(const GradientTexts& texts);
 
 } // namespace eg::test

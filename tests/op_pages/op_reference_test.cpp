@@ -19,10 +19,17 @@ GradientTexts gradients() { return parse_gradients(read_text(docs / "ops/gradien
 
 } // namespace
 
-TEST_CASE("docs/ops.md is what the registry, the formulas and the source say") {
-  INFO("run this test with EQUIGRAD_WRITE_DOCS=1 and commit docs/ops.md");
-  const bool same = same_page(docs / "ops.md", op_reference_page(gradients()));
-  CHECK(same);
+TEST_CASE("docs/ops.md and docs/ops/reference are what the registry, the formulas and the source say") {
+  const auto pages = op_reference_pages(gradients());
+  std::vector<std::string> names;
+  if (writes_docs()) std::filesystem::create_directories(docs / "ops/reference");
+  for (const auto& [path, text] : pages) {
+    INFO("run this test with EQUIGRAD_WRITE_DOCS=1 and commit docs/ops: ", path);
+    const bool same = same_page(docs / path, text);
+    CHECK(same);
+    if (path != "ops.md") names.push_back(std::filesystem::path(path).stem().string());
+  }
+  CHECK(names_in(docs / "ops/reference", ".md") == names);
 }
 
 TEST_CASE("every row has an entry, and a formula where a gradient passes") {
@@ -45,12 +52,13 @@ TEST_CASE("every row has an entry, and a formula where a gradient passes") {
 }
 
 TEST_CASE("every row has a section with its mathematics, its facts and its source") {
-  const std::string page = op_reference_page(gradients());
+  std::string all;
+  for (const auto& [path, text] : op_reference_pages(gradients())) all += text + "\n## \n";
   const auto sources = row_sources();
   for (const OpDef* op : registry()) {
     CAPTURE(op->name);
     const std::string name(op->name), facts = op_reference_markdown(*op);
-    const std::string section = part_of(page + "\n### ", "\n### " + name + "\n", "\n##");
+    const std::string section = part_of(all, "\n## " + name + "\n", "\n## ");
     CHECK(has(section, std::string(op->math)));
     CHECK(has(section + '\n', facts.substr(facts.find("- Inputs:"))));
     CHECK(has(section, "- Source: [" + sources.at(name).file + "]"));
@@ -74,8 +82,10 @@ TEST_CASE("what gradients.txt must not have is refused") {
   REQUIRE(texts.topics.size() == 1);
   CHECK(texts.topics[0].rows == std::vector<std::string>{"c", "f"});
   CHECK(texts.rows.at("c").why == "d e");
-  CHECK(has(gradient_markdown(texts.rows.at("c")), "$$g_x = T$$\n\nd e\n\n"));
-  CHECK(has(gradient_markdown(texts.rows.at("c")), "```python\nq\ng_x = n\n```"));
+  CHECK(has(gradient_markdown(texts, "c"), "$$g_x = T$$\n\nd e\n\n"));
+  CHECK(has(gradient_markdown(texts, "c"), "```python\nq\ng_x = n\n```"));
+  CHECK(reference_of(texts, "f") == "reference/a.md#f");
+  CHECK_THROWS_AS(reference_of(texts, "g"), ValueError);
   CHECK_THROWS_AS(parse_gradients("-- c\n"), ValueError);
   CHECK_THROWS_AS(parse_gradients("== A: b\n-- c\n-- c\n"), ValueError);
   CHECK_THROWS_AS(parse_gradients("== A: b\n-- c\nx: T\n"), ValueError);

@@ -118,6 +118,7 @@ int main() {
   fails("y of an image with its columns reversed", conv2d(columns(c, mirror), w, b, g, {}).y,
         columns(forward(c, w, b, {}), {1, 0}));
   const Array turned({1, 1, 2, 2}, {-1, 0, 2, 1}); // w with both axes reversed
-  holds("gx is a convolution of g, padded, by the reversed w", forward(g, turned, b, {.stride = 1, .padding = 1}), sums.x);
+  holds("gx is a convolution of g, padded, by the reversed w", forward(g, turned, b, {.stride = 1, .padding = 1}),
+        sums.x);
   return verdict();
 }

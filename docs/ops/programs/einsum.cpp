@@ -16,8 +16,10 @@ struct Equation {
   explicit Equation(const std::string& text) {
     const std::size_t arrow = text.find("->");
     for (const char c : text.substr(0, arrow)) {
-      if (c == ',') operands.emplace_back();
-      else operands.back() += c;
+      if (c == ',')
+        operands.emplace_back();
+      else
+        operands.back() += c;
     }
     result = text.substr(arrow + 2);
   }

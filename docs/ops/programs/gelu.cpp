@@ -50,7 +50,8 @@ int main() {
   holds("y of 4 x 6 numbers", forward(a), large.y);
   holds("gx of 4 x 6 numbers", backward(a, ga), large.gradients[0]);
   Array wrong(a.extents());
-  for (std::size_t i = 0; i < wrong.values().size(); ++i) wrong.values()[i] = ga.values()[i] * distribution(a.values()[i]);
+  for (std::size_t i = 0; i < wrong.values().size(); ++i)
+    wrong.values()[i] = ga.values()[i] * distribution(a.values()[i]);
   fails("gx = g Phi(x), without the second term", wrong, large.gradients[0]);
 
   const Order order = {2, 0, 1, 5, 3, 4}, swap = {1, 3, 0, 2};
@@ -66,7 +67,8 @@ int main() {
   show("the least value is at x", at);
   show("and is", at * distribution(at));
   double worst = 0;
-  for (int i = -5000; i <= 5000; ++i) worst = std::max(worst, std::abs(tanh_form(0.001 * i) - 0.001 * i * distribution(0.001 * i)));
+  for (int i = -5000; i <= 5000; ++i)
+    worst = std::max(worst, std::abs(tanh_form(0.001 * i) - 0.001 * i * distribution(0.001 * i)));
   show("largest difference of the tanh form, in units of 0.001", worst / 0.001);
   show("gelu(x) - gelu(-x) at 2", forward(Array({1}, {2})).values()[0] - forward(Array({1}, {-2})).values()[0]);
   return verdict();

@@ -67,8 +67,8 @@ int main() {
   fails("gW from the first row alone", backward(rows(a, {0}), wa, rows(ga, {0})).w, large.gradients[1]);
 
   const Order order = {2, 0, 1}, swap = {1, 0};
-  const Library moved = library(linear, {columns(x, order), columns(rows(w, swap), order), columns(b, swap)},
-                                columns(g, swap));
+  const Library moved =
+      library(linear, {columns(x, order), columns(rows(w, swap), order), columns(b, swap)}, columns(g, swap));
   holds("y of permuted columns and permuted weights", moved.y, columns(y, swap));
   holds("gx of permuted columns and permuted weights", moved.gradients[0], columns(sums.x, order));
   holds("gW moves as W does", moved.gradients[1], columns(rows(sums.w, swap), order));

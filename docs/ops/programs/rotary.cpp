@@ -75,7 +75,8 @@ int main() {
   const Library moved = rotary(rows(a, order), moved_places, usual, rows(ga, order));
   holds("y of permuted rows, positions with them", moved.y, rows(large.y, order));
   holds("gx of permuted rows", moved.gradients[0], rows(large.gradients[0], order));
-  fails("y of permuted rows, positions as they were", rotary(rows(a, order), places, usual, ga).y, rows(large.y, order));
+  fails("y of permuted rows, positions as they were", rotary(rows(a, order), places, usual, ga).y,
+        rows(large.y, order));
   const Order pairs = {1, 0, 2, 4, 3, 5};
   fails("y of permuted pairs of features", rotary(columns(a, pairs), places, usual, ga).y, columns(large.y, pairs));
   return verdict();
