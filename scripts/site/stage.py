@@ -177,7 +177,7 @@ def section(site: Site, names: list[str]) -> list[dict[str, str]]:
 
 
 def navigation(site: Site, cpp: list, python: list) -> list:
-    """Tabs: the sections of docs/README.md in their order, then the course, the theorems, the reference, and the rest."""
+    """Tabs: the sections of docs/README.md in their order, then the course, the theorems, the operations, the reference, and the rest."""
     index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
     used = {"docs/README.md", "README.md", START}
 
@@ -195,7 +195,13 @@ def navigation(site: Site, cpp: list, python: list) -> list:
         "docs/theorems",
         lambda n: n.startswith("docs/theorems/"),
     )
-    used.update({"docs/theorems/README.md", "docs/course/README.md", SLIDES})
+    operations = linked(
+        (ROOT / "docs/ops/README.md").read_text(encoding="utf-8"), "docs/ops", lambda n: n.startswith("docs/ops/")
+    )
+    reference = linked(
+        (ROOT / "docs/ops.md").read_text(encoding="utf-8"), "docs", lambda n: n.startswith("docs/ops/reference/")
+    )
+    used.update({"docs/theorems/README.md", "docs/ops/README.md", "docs/ops.md", "docs/course/README.md", SLIDES})
     tabs = []
     for heading, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", index, flags=re.MULTILINE | re.DOTALL):
         tabs.append({heading: section(site, linked(body, "docs", lambda name: True))})
@@ -210,6 +216,13 @@ def navigation(site: Site, cpp: list, python: list) -> list:
             ]
         },
         {"Theorems": ["docs/theorems/README.md", *section(site, theorems)]},
+        {
+            "Operations": [
+                "docs/ops/README.md",
+                *section(site, operations),
+                {"Reference": ["docs/ops.md", *section(site, reference)]},
+            ]
+        },
         *tabs,
         {"C++": ["reference/cpp/README.md", *cpp]},
         {"Python": ["reference/python/README.md", *python]},
