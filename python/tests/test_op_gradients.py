@@ -4,6 +4,7 @@ A formula is a NumPy expression. It may use the row's inputs (None where one is 
 name, the cotangent `g` (g_NAME where a row has several outputs) and the names that names_for() adds.
 """
 
+import inspect
 import math
 import re
 from pathlib import Path
@@ -267,3 +268,16 @@ def test_every_row_has_its_entry_and_every_gradient_its_formula():
             assert entry.topic == AUXILIARY
         names = {input for input, _ in op.inputs}
         assert set(entry.formulas) <= names, name
+
+
+def test_the_reference_has_every_call_as_python_has_it():
+    text = "".join(page.read_text() for page in (FILE.parent / "reference").glob("*.md"))
+    for name in eg._core.op_names():
+        listed, by_name = [], False
+        for parameter in inspect.signature(getattr(eg.ops, name)).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY and not by_name:
+                listed.append("*")
+                by_name = True
+            required = parameter.default is parameter.empty
+            listed.append(parameter.name if required else f"{parameter.name}={parameter.default!r}")
+        assert f"- In Python: `eg.ops.{name}({', '.join(listed)})`\n" in text

@@ -235,12 +235,74 @@ std::string linked(const GradientTexts& texts, const std::string& text) {
   return out + text.substr(from);
 }
 
+std::string python_default(const AttrSpec& spec) {
+  switch (spec.kind) {
+  case AttrKind::boolean:
+    return spec.number != 0.0 ? "True" : "False";
+  case AttrKind::integer:
+    return fmt::format("{}", static_cast<std::int64_t>(spec.number));
+  case AttrKind::real: {
+    const std::string digits = fmt::format("{}", spec.number);
+    return digits.find_first_of(".en") == std::string::npos ? digits + ".0" : digits; // 1e-05, inf
+  }
+  case AttrKind::integers:
+  case AttrKind::reals:
+    return "()";
+  case AttrKind::text:
+    return fmt::format("'{}'", spec.text);
+  }
+  return "";
+}
+
+/// "eg.ops.softmax(x, axis=-1)". What has to be given behind what need not be is given by name, as all behind it.
+std::string python_call(const OpDef& op) {
+  std::vector<std::pair<std::string, std::string>> arguments; // with defaults, or without
+  for (const InputSpec& input : op.inputs) arguments.emplace_back(input.name, input.optional ? "None" : "");
+  for (const AttrSpec& spec : op.attributes)
+    arguments.emplace_back(spec.name, spec.required ? "" : python_default(spec));
+  std::string list;
+  bool optional_seen = false, by_name = false;
+  for (const auto& [name, value] : arguments) {
+    if (!list.empty()) list += ", ";
+    if (value.empty() && optional_seen && !by_name) {
+      list += "*, ";
+      by_name = true;
+    }
+    optional_seen = optional_seen || !value.empty();
+    list += value.empty() ? name : name + "=" + value;
+  }
+  return fmt::format("eg.ops.{}({})", op.name, list);
+}
+
+/// The row's first declaration in core/ops.h, in one line; "" where it has none.
+std::string declaration_of(const std::string& header, const std::string& row) {
+  const std::string name = " " + row + "(";
+  for (std::size_t at = header.find(name); at != std::string::npos; at = header.find(name, at + 1)) {
+    const std::size_t line = header.rfind('\n', at) + 1;
+    const bool declares = std::isalpha(static_cast<unsigned char>(header[line])) != 0 &&
+                          header.find_first_of("(;", line) == at + name.size() - 1;
+    if (declares) return std::regex_replace(header.substr(line, header.find(';', at) - line), std::regex("\\s+"), " ");
+  }
+  return "";
+}
+
 std::string row_section(const GradientTexts& texts, const std::string& row, const RowSource& source,
                         const std::map<std::string, std::string>& pages) {
+  static const std::string header = read_text(fs::path(EQUIGRAD_SOURCE_DIR) / "core/ops.h");
   const std::string facts = op_reference_markdown(find_op(row));
   const std::size_t list = facts.find("- Inputs:");
   std::string out =
       fmt::format("\n## {}\n\n{}{}{}", row, facts.substr(0, list), gradient_markdown(texts, row), facts.substr(list));
+  if (const std::string declaration = declaration_of(header, row); !declaration.empty())
+    out += fmt::format("- In C++: `{}`\n", declaration);
+  out += fmt::format("- In Python: `{}`\n", python_call(find_op(row)));
+  std::string backward; // "gelu_tanh_backward" is no gradient of gelu
+  for (const auto& [other, text] : texts.rows)
+    if (other.starts_with(row + "_") && other.ends_with("_backward") && !row.ends_with("_backward") &&
+        (other == row + "_backward" || !texts.rows.contains(other.substr(0, other.size() - 9))))
+      backward +=
+          fmt::format("{}[{}]({}#{})", backward.empty() ? "" : ", ", other, page_of(topic_of(texts, other)), other);
+  if (!backward.empty()) out += fmt::format("- Its gradient as a row, with plain loops: {}\n", backward);
   out += fmt::format("- Source: [{0}](../../../{0})", source.file);
   if (const auto page = pages.find(row); page != pages.end())
     out += fmt::format(". Derived, with an example: [its page](../{}.md)", page->second);

@@ -1,5 +1,6 @@
 #include "core/base/error.h"
 #include "core/measure/op_reference.h"
+#include "core/ops/list.h"
 #include "core/registry.h"
 #include "op_pages/op_reference_page.h"
 #include "support/pages.h"
@@ -65,15 +66,16 @@ TEST_CASE("every row has a section with its mathematics, its facts and its sourc
     const std::string text = read_text(std::filesystem::path(EQUIGRAD_SOURCE_DIR) / sources.at(name).file);
     CHECK(has(text, is_backward(*op) && !has(text, name) ? name.substr(0, name.size() - 9) : name));
   }
+  CHECK(count_of(all, "- In C++: `") > 165);
   const auto shown = std::count_if(sources.begin(), sources.end(),
                                    [](const auto& source) { return !source.second.reference.empty(); });
   CHECK(shown > 185);
-  CHECK(has(sources.at("softmax").reference, "forward_reference(const OpArgs& args) {\n"));
-  CHECK(has(sources.at("exp").reference, "std::exp(x)"));
+  CHECK(has(sources.at(std::string(softmax_op.name)).reference, "forward_reference(const OpArgs& args) {\n"));
+  CHECK(has(sources.at(std::string(exp_op.name)).reference, "std::exp(x)"));
 }
 
 TEST_CASE("a row's text names its outputs") {
-  const std::string text = op_reference_markdown(find_op("cross_entropy"));
+  const std::string text = op_reference_markdown(cross_entropy_op);
   CHECK(has(text, "- Outputs: `loss`, `largest` (for the gradient), `log_total` (for the gradient)\n"));
 }
 
