@@ -7,10 +7,12 @@
 #include "support/pages.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fmt/format.h>
 #include <regex>
 #include <sstream>
+#include <utility>
 
 namespace eg::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <span>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace page {
