@@ -210,7 +210,7 @@ along the permuted axis are relabelled with the inverse.
 
 ## What is no row
 
-Nothing flows through constructors (`arange`, `linspace`, `eye`), metrics (`nn/metrics.h`) and the assignment (`apps/attacks/recovery/assignment.h`).
+Nothing flows through constructors (`arange`, `linspace`, `eye`), metrics (`nn/metrics.h`) and the assignment (`permute/recovery/assignment.h`).
 
 These pages are written from the registry by the test `op_pages.op_reference_test`; run it with EQUIGRAD_WRITE_DOCS=1 after a row or a formula has changed.
 )";
