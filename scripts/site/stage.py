@@ -195,9 +195,8 @@ def navigation(site: Site, cpp: list, python: list) -> list:
         "docs/theorems",
         lambda n: n.startswith("docs/theorems/"),
     )
-    operations = linked(
-        (ROOT / "docs/ops/README.md").read_text(encoding="utf-8"), "docs/ops", lambda n: n.startswith("docs/ops/")
-    )
+    pages = (ROOT / "docs/ops/README.md").read_text(encoding="utf-8").split("\n## The pages\n")[1]
+    operations = linked(pages, "docs/ops", lambda n: n.startswith("docs/ops/"))
     reference = linked(
         (ROOT / "docs/ops.md").read_text(encoding="utf-8"), "docs", lambda n: n.startswith("docs/ops/reference/")
     )
