@@ -187,7 +187,7 @@ struct OpDef {
   std::string_view no_gradient = {};   ///< why there is no rule, where there is none
   std::string_view zero_gradient = {}; ///< why the rule gives zero everywhere, where it does
   Rounding rounding = {};
-  ReferenceFn reference = nullptr; ///< oracle and teaching text
+  ReferenceFn reference = nullptr; ///< oracle and teaching text; null in pages, as are samples and refuses: row()
   std::vector<Sample> (*samples)(DType) = nullptr;
   std::vector<Refusal> (*refuses)() = nullptr;
   std::vector<Symmetry> (*symmetries)(const Sample&) = nullptr;
@@ -210,7 +210,8 @@ std::string output_name(const OpDef& op, std::size_t o);
 /// Name of input i, also of a variadic row: "xs[2]".
 std::string input_name(const OpDef& op, std::size_t i);
 
-/// Refuses an incomplete row when the program is compiled: `constinit const OpDef softmax_op = row({...});`.
+/// Refuses an incomplete row when the program is compiled: `constinit const OpDef softmax_op = row({...});`. With
+/// EQUIGRAD_WITHOUT_LAWS a row has no reference, samples and refusals, so that the compiler leaves their functions out.
 consteval OpDef row(OpDef def) {
   if (def.name.empty()) throw "an op row needs a name";
   if (def.math.empty()) throw "an op row needs its mathematics in one line";
@@ -236,6 +237,11 @@ consteval OpDef row(OpDef def) {
   if (def.refuses == nullptr) throw "an op row needs calls that must be refused";
   if ((def.symmetries == nullptr) == def.no_symmetry.empty()) throw "an op row needs symmetries or the reason why not";
   if (def.work == nullptr) throw "an op row needs its cost";
+#ifdef EQUIGRAD_WITHOUT_LAWS
+  def.reference = nullptr;
+  def.samples = nullptr;
+  def.refuses = nullptr;
+#endif
   return def;
 }
 

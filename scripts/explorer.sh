@@ -8,8 +8,8 @@ install_packages build wasm explorer
 NODE_PATH=/usr/share/nodejs${NODE_PATH:+:$NODE_PATH} # emscripten's JavaScript libraries, for a Node not of Debian
 CCACHE_COMPILERTYPE=clang
 export NODE_PATH CCACHE_COMPILERTYPE
-build wasm explorer_engine
-engine=build/wasm/apps/explore/wasm
+build page explorer_engine
+engine=build/page/apps/explore/wasm
 web=apps/explore/web
 parts=build/explorer-parts
 mkdir -p "$parts"
