@@ -1,10 +1,10 @@
 // The page "thief": recovers permutations from what a cloud sees.
 
-#include "apps/explore/pages.h"
-#include "apps/explore/small_block.h"
 #include "permute/recovery/key_recovery.h"
 #include "permute/recovery/matching.h"
 #include "permute/recovery/vocabulary.h"
+#include "apps/explore/pages.h"
+#include "apps/explore/small_block.h"
 
 #include "core/ops.h"
 #include "permute/blocks_key.h"
@@ -27,6 +27,28 @@ Tensor blurred(const Tensor& x, double share, RandomKey key) {
   return x + random_normal(x.shape(), key, 0.0, share * std::sqrt(mean(apart * apart).item()), x.dtype());
 }
 
+/// The vectors of the features [vectors, dim]: parameters that have no other axis. What moves them is the key's
+/// permutation of the features alone.
+Tensor vectors_of(const nn::StateDict& weights, const permute::AxisMap& axes) {
+  std::vector<Tensor> rows;
+  for (const auto& [name, x] : weights)
+    for (const permute::ParameterAxes& a : axes)
+      if (a.parameter == name && a.groups == std::vector<std::string>{"residual"}) rows.push_back(x.unsqueeze(0));
+  return concat(rows, 0);
+}
+
+/// |a - b| / |b|, of all elements.
+double misfit(const Tensor& a, const Tensor& b) {
+  const Tensor apart = a - b;
+  return std::sqrt(sum(apart * apart).item() / sum(b * b).item());
+}
+
+std::int64_t agreeing(const Permutation& a, const Permutation& b) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < a.size(); ++i) count += a[i] == b[i] ? 1 : 0;
+  return count;
+}
+
 } // namespace
 
 void ask_thief(Question& question, Reply& reply, Session&) {
@@ -38,6 +60,8 @@ void ask_thief(Question& question, Reply& reply, Session&) {
   const std::string sees = question.word("sees", {"weights", "gain", "pair", "tokens"});
   const double noise = question.number("noise", 0.0, 0.0, 10.0);
   const bool secret = question.flag("secret"); // the thief knows the shapes alone
+  // What the reader dragged: place i shows column guess[i] of what is seen (row guess[i] for tokens).
+  const Permutation guess = question.order("guess", sees == "tokens" ? tokens : config.dim);
   question.finish();
 
   nn::Block block(config, key), other(config, key.fold(1));
@@ -59,12 +83,12 @@ void ask_thief(Question& question, Reply& reply, Session&) {
   Tensor seen, guessed_from;
   if (sees == "weights") {
     found = permute::recover_key(observed, known, axes);
-    seen = observed[2].second;
-    guessed_from = known[2].second;
+    seen = vectors_of(observed, axes);
+    guessed_from = vectors_of(known, axes);
   } else if (sees == "gain") {
-    seen = observed[0].second;
-    guessed_from = known[0].second;
-    found["residual"] = permute::sort_match(seen, guessed_from);
+    found["residual"] = permute::sort_match(observed[0].second, known[0].second);
+    seen = observed[0].second.unsqueeze(0);
+    guessed_from = known[0].second.unsqueeze(0);
   } else if (sees == "pair") {
     seen = moves.residual.apply(z, 2).select(0, 0);
     guessed_from = blurred_z.select(0, 0);
@@ -86,12 +110,21 @@ void ask_thief(Question& question, Reply& reply, Session&) {
   std::int64_t right_of_all = 0, all = 0;
   for (const auto& [name, p] : found) {
     const Permutation& wanted = truth.at(name);
-    std::int64_t right = 0;
-    for (std::int64_t i = 0; i < p.size(); ++i) right += p[i] == wanted[i] ? 1 : 0;
+    const std::int64_t right = agreeing(p, wanted);
     groups.push_back({{"name", name}, {"found", p.gather()}, {"truth", wanted.gather()}, {"right", right}});
     right_of_all += right;
     all += p.size();
   }
+  // Seen column i is known column truth[i], so that the order that undoes the key is the inverse.
+  const std::string moved = sees == "tokens" ? "tokens" : "residual";
+  const int axis = sees == "tokens" ? 0 : 1;
+  const Permutation undoing = found.at(moved).inverse();
+  const Tensor dragged = guess.apply(seen, axis);
+  body["dragged"] = reply.tensor(dragged);
+  body["misfit"] = misfit(dragged, guessed_from);
+  body["places"] = agreeing(guess, truth.at(moved).inverse());
+  body["undoing"] = undoing.gather();
+  body["least_misfit"] = misfit(undoing.apply(seen, axis), guessed_from);
   body["right"] = right_of_all;
   body["of"] = all;
   body["log2_keys"] = permute::log2_count(config, 1, permute::KeyForm::decoupled);

@@ -112,13 +112,19 @@ Twins::Twins(const TwinOptions& options)
     begun.emplace_back(name, x + x * signs * eps);
   }
   third_.load_state_dict(begun);
+  const bool leaves_vectors = group == TwinGroup::rotation && options.optimizer == "muon" && !options.vectors;
+  const auto is_vector_of_features = [&](const std::string& of) {
+    const auto found = std::find_if(axes_.begin(), axes_.end(), [&](const auto& a) { return a.parameter == of; });
+    return found != axes_.end() && found->groups == std::vector<std::string>{"residual"};
+  };
   for (auto& [model, optimizer] : {std::pair(&plain_, &plain_optimizer_), std::pair(&twin_, &twin_optimizer_),
                                    std::pair(&third_, &third_optimizer_)}) {
     *optimizer = optim::make_optimizer(options.optimizer, model->parameters(), 0.0);
     std::vector<optim::ParameterSettings> settings;
     for (const std::string& name : nn::parameter_names(*model)) {
       const bool block = name.starts_with("blocks.");
-      settings.push_back({.learning_rate = turns(group) && block && is_gain(name) ? 0.0 : 1.0, .hidden = block});
+      const bool fixed = (turns(group) && is_gain(name)) || (leaves_vectors && is_vector_of_features(name));
+      settings.push_back({.learning_rate = block && fixed ? 0.0 : 1.0, .hidden = block});
     }
     (*optimizer)->set_settings(std::move(settings));
   }
@@ -251,6 +257,7 @@ void start_twins(Question& question, Reply& reply, Session& session) {
       "optimizer", {"adamw", "sgd", "momentum", "nesterov", "adam", "rmsprop", "lion", "adafactor", "muon"});
   options.precision = question.precision();
   options.learning_rate = question.number("learning_rate", 1e-3, 1e-6, 1.0);
+  options.vectors = question.flag("vectors");
   options.batch = question.whole("batch", 16, 1, 64);
   options.seed = static_cast<std::uint64_t>(question.whole("seed", 1, 0, 1'000'000));
   question.finish();

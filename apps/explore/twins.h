@@ -30,6 +30,9 @@ struct TwinOptions {
   std::string optimizer = "adamw"; ///< of optim::make_optimizer
   double learning_rate = 1e-3;
   Precision precision;
+  /// With a rotation and Muon: train the biases of rotated features too. Muon leaves vectors to Adam, which no rotation
+  /// passes, so that the twin of Muon's theorem has these biases fixed.
+  bool vectors = false;
   std::int64_t batch = 16;
   std::uint64_t seed = 1;
 };

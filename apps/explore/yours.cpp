@@ -17,6 +17,7 @@
 #include "permute/symmetries_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -57,7 +58,53 @@ json files_in(const std::string& folder) {
   return files;
 }
 
-/// Inputs of one pass: the picture or the text if there is one, else random pixels or ids.
+/// Gives a drawn model attention that can be seen. Weights as they are initialised make all scores nearly equal; here
+/// each key head and its query heads have one matrix, drawn with deviation 0.3, under noise of its own of a third of
+/// that. Scores then say how alike two tokens are, and tokens attend to their like.
+void attend_to_the_like(const hub::Model& model, RandomKey key) {
+  constexpr double deviation = 0.3;
+  std::uint64_t draw = 0;
+  for (const auto& block : model.blocks()) {
+    const nn::MultiHeadAttention& attention = block->attention;
+    Tensor weight = attention.qkv.weight;
+    const std::int64_t width = attention.head_dim, keys = (weight.size(0) / width - attention.heads) / 2,
+                       shared = attention.heads / keys;
+    const auto matrix = [&](double size) {
+      return random_normal({width, weight.size(1)}, key.fold(draw++), 0.0, size, weight.dtype());
+    };
+    std::vector<Tensor> queries, kept;
+    for (std::int64_t k = 0; k < keys; ++k) {
+      const Tensor like = matrix(deviation);
+      for (std::int64_t q = 0; q < shared; ++q) queries.push_back(like + matrix(deviation / 3.0));
+      kept.push_back(like + matrix(deviation / 3.0));
+    }
+    queries.insert(queries.end(), kept.begin(), kept.end());
+    queries.push_back(weight.slice(0, (attention.heads + keys) * width, weight.size(0)));
+    weight.copy_from(concat(queries, 0));
+  }
+}
+
+/// A disc under noise, brighter than its background: what a model sees where no picture was chosen [1, C, H, W].
+Tensor disc(const Shape& shape, std::uint64_t seed) {
+  const std::int64_t height = shape[2], width = shape[3];
+  std::vector<double> pixels;
+  for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t x = 0; x < width; ++x) {
+      const double across = (static_cast<double>(x) + 0.5) / static_cast<double>(width) - 0.6,
+                   down = (static_cast<double>(y) + 0.5) / static_cast<double>(height) - 0.45;
+      pixels.push_back(across * across + down * down < 0.09 ? 1.0 : -1.0);
+    }
+  return Tensor::from<double>(pixels, {1, 1, height, width}).to(DType::f32) +
+         random_normal(shape, {.seed = seed}, 0.0, 0.3, DType::f32);
+}
+
+/// Ids of which half come a second time, in the same order: what a model reads where no text was given.
+Tensor repeated_ids(std::int64_t count, std::int64_t vocabulary, std::uint64_t seed) {
+  const Tensor first = random_integers({1, count - count / 2}, {.seed = seed}, 0, vocabulary);
+  return concat({first, first.slice(1, 0, count / 2)}, 1);
+}
+
+/// Inputs of one pass: the picture or the text if there is one, else a disc or repeated ids.
 struct Inputs {
   hub::Tensors tensors;
   std::vector<std::string> tokens; ///< how they are spelt; empty for pictures
@@ -69,7 +116,7 @@ Inputs inputs_of(const OpenModel& open, const std::string& picture, const std::s
   for (auto& [name, like] : model.input_shapes(1)) {
     if (name == "pixel_values") {
       if (picture.empty()) {
-        inputs.tensors.emplace_back(name, random_normal(like.shape(), {.seed = seed}, 0.0, 1.0, DType::f32));
+        inputs.tensors.emplace_back(name, disc(like.shape(), seed));
         continue;
       }
       const int channels = hub::image_channels(model.config()) == 1 ? 1 : 3;
@@ -87,7 +134,7 @@ Inputs inputs_of(const OpenModel& open, const std::string& picture, const std::s
     } else {
       constexpr std::int64_t shown = 12;
       const std::int64_t count = std::min(shown, model.positions());
-      inputs.tensors.emplace_back(name, random_integers({1, count}, {.seed = seed}, 0, permute::vocabulary_of(model)));
+      inputs.tensors.emplace_back(name, repeated_ids(count, permute::vocabulary_of(model), seed));
       for (const std::int64_t id : inputs.tensors.back().second.to_vector<std::int64_t>())
         inputs.tokens.push_back(fmt::format("{}", id));
     }
@@ -110,8 +157,8 @@ void sample_yours(Question& question, Reply& reply, Session& session) {
   question.finish();
   static const std::pair<std::string_view, const char*> configs[] = {
       {"vit", R"({"model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 24,
-                  "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 48, "image_size": 32,
-                  "patch_size": 8, "num_channels": 3, "qkv_bias": true, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+                  "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 48, "image_size": 24,
+                  "patch_size": 4, "num_channels": 3, "qkv_bias": true, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
                   "id2label": {"0": "circle", "1": "square", "2": "star"}})"},
       {"bert", R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 24,
                    "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 48, "vocab_size": 60,
@@ -125,6 +172,7 @@ void sample_yours(Question& question, Reply& reply, Session& session) {
   const auto chosen =
       std::find_if(std::begin(configs), std::end(configs), [&](const auto& c) { return c.first == family; });
   const std::unique_ptr<hub::Model> model = hub::make_model(json::parse(chosen->second), key);
+  attend_to_the_like(*model, key.fold(1));
   hub::save_model(*model, session.folder);
   reply.body["files"] = files_in(session.folder);
 }
@@ -196,6 +244,14 @@ void attend_yours(Question& question, Reply& reply, Session& session) {
   reply.body["tokens"] = inputs.tokens;
   reply.body["heads"] = scores.size(1);
   reply.body["length"] = scores.size(2);
+  // The picture, a number for each patch: the mean of its pixels.
+  const Tensor& given = inputs.tensors.front().second;
+  if (given.rank() == 4) {
+    const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(scores.size(2))));
+    if (side > 0 && given.size(2) % side == 0 && given.size(3) % side == 0)
+      reply.body["picture"] = reply.tensor(
+          mean(given.reshape({given.size(1), side, given.size(2) / side, side, given.size(3) / side}), {0, 2, 4}));
+  }
   // Pictures of hundreds of tokens: the row of the first token alone, for each head.
   constexpr std::int64_t most = 64;
   reply.body["scores"] = reply.tensor(scores.size(2) <= most ? scores : scores.slice(2, 0, 1).contiguous());

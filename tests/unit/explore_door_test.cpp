@@ -17,6 +17,7 @@ using nlohmann::json;
 class Page {
 public:
   json ask(const json& question) { return json::parse(door_.ask(question.dump()).json); }
+  eg::explore::Answer answer(const json& question) { return door_.ask(question.dump()); }
   json text(std::string_view question) { return json::parse(door_.ask(question).json); }
 
 private:
@@ -155,6 +156,30 @@ TEST_CASE("explorer, thief: finds the key from whatever is public, and nothing w
     }
 }
 
+TEST_CASE("explorer, thief: an order that is dragged fits what is known exactly where it undoes the key") {
+  Page page;
+  for (int seed = 0; seed < 8; ++seed)
+    for (const char* sees : {"weights", "gain", "pair", "tokens"}) {
+      CAPTURE(sees);
+      json question{{"ask", "thief"}, {"sees", sees}, {"seed", seed}};
+      const json begun = page.ask(question);
+      CHECK(begun["misfit"] > 0.1); // keys are never the identity
+      CHECK(begun["least_misfit"] < 1e-12);
+      std::vector<int> order = begun["undoing"];
+      question["guess"] = order;
+      const json solved = page.ask(question);
+      CHECK(solved["misfit"] < 1e-12);
+      CHECK(solved["places"] == order.size());
+      std::swap(order.front(), order.back());
+      question["guess"] = order;
+      const json spoiled = page.ask(question);
+      CHECK(spoiled["misfit"] > 1e-3);
+      CHECK(spoiled["places"] == order.size() - 2);
+      question["guess"] = {0, 0};
+      CHECK(page.ask(question)["error"].is_string());
+    }
+}
+
 TEST_CASE("explorer, two trainings: twins stay twins where group and optimiser commute, and part elsewhere") {
   Page page;
   const auto drift = [&](json question) {
@@ -170,6 +195,11 @@ TEST_CASE("explorer, two trainings: twins stay twins where group and optimiser c
   }
   CHECK(drift({{"group", "rotation"}, {"optimizer", "sgd"}})["holds"] == true);
   CHECK(drift({{"group", "rotation"}, {"optimizer", "adam"}})["holds"] == false);
+  // Row train-orth: Muon follows rotations of matrices. It leaves vectors to Adam, which does not.
+  for (const char* rule : {"momentum", "nesterov", "muon"})
+    CHECK(drift({{"group", "rotation"}, {"optimizer", rule}})["holds"] == true);
+  CHECK(drift({{"group", "rotation"}, {"optimizer", "muon"}, {"vectors", true}})["holds"] == false);
+  CHECK(drift({{"group", "signs"}, {"optimizer", "muon"}, {"vectors", true}})["holds"] == true);
   CHECK(drift({{"group", "scaling"}, {"optimizer", "sgd"}})["holds"] == false);
   CHECK(drift({{"group", "uncoupled"}, {"optimizer", "sgd"}})["holds"] == false);
   CHECK(Page().ask({{"ask", "twins.step"}})["error"].is_string());
@@ -271,6 +301,13 @@ TEST_CASE("explorer, yours: a small model of each family opens, holds, and is pe
       CHECK_MESSAGE(answer["status"] == "pass", answer.dump());
     }
     CHECK(page.ask({{"ask", "yours.attention"}})["heads"] >= 3);
+    // A sample's tokens attend to their like: the most that one gives to another is far from an equal share.
+    const eg::explore::Answer seen = page.answer({{"ask", "yours.attention"}});
+    const json& scores = json::parse(seen.json)["scores"];
+    const std::size_t length = scores["shape"][3], first = scores["at"];
+    const auto begin = seen.numbers.begin() + static_cast<std::ptrdiff_t>(first);
+    CHECK(*std::max_element(begin + static_cast<std::ptrdiff_t>(length * (length - 1)),
+                            begin + static_cast<std::ptrdiff_t>(length * length)) > 2.0 / static_cast<double>(length));
     const json inner = page.ask({{"ask", "yours.permute"}, {"groups", "inner"}});
     REQUIRE_MESSAGE(inner.contains("same_function"), inner.dump());
     CHECK_MESSAGE(inner["same_function"]["holds"] == true, inner.dump());
