@@ -17,10 +17,12 @@ mkdir -p "$parts"
 say "Checking and bundling the pages"
 tsc --project "$web"
 python3 scripts/pack_explorer.py formulas "$parts/formulas.json"
+python3 scripts/pack_explorer.py chapters "$parts/chapters.json"
+python3 scripts/pack_explorer.py font "$parts/math.woff2"
 esbuild "$web/src/worker.ts" --bundle --minify --format=iife --target=es2021 --log-level=warning --outfile="$parts/worker.js"
 python3 scripts/pack_explorer.py worker "$engine/engine.js" "$parts/worker.js" "$parts/worker.txt"
 esbuild "$web/src/main.ts" --bundle --minify --format=iife --target=es2021 --charset=utf8 --log-level=warning \
   --loader:.cpp=text --loader:.py=text --loader:.txt=text \
-  --alias:formulas="./$parts/formulas.json" --alias:worker-source="./$parts/worker.txt" --outfile="$parts/explorer.js"
-python3 scripts/pack_explorer.py pages "$engine/engine.wasm" "$parts/explorer.js" build/explorer
+  --alias:formulas="./$parts/formulas.json" --alias:chapters="./$parts/chapters.json" --alias:worker-source="./$parts/worker.txt" --outfile="$parts/explorer.js"
+python3 scripts/pack_explorer.py pages "$engine/engine.wasm" "$parts/explorer.js" "$parts/math.woff2" build/explorer
 say "build/explorer/index.html and build/explorer/explorer.html"

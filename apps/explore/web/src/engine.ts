@@ -53,6 +53,8 @@ function revive(value: Json, numbers: Float64Array): unknown {
   return Object.fromEntries(keys.map((key) => [key, revive(value[key] as Json, numbers)]));
 }
 
+let workerUrl: string | null = null;
+
 export class Engine {
   private worker: Worker;
   private next = 0;
@@ -61,9 +63,9 @@ export class Engine {
   /** Settles when the engine can be asked. */
   readonly ready: Promise<void>;
 
-  constructor(wasm: Promise<ArrayBuffer>) {
-    const url = URL.createObjectURL(new Blob([workerSource], { type: "text/javascript" }));
-    this.worker = new Worker(url);
+  constructor(private wasm: Promise<WebAssembly.Module>) {
+    workerUrl ??= URL.createObjectURL(new Blob([workerSource], { type: "text/javascript" }));
+    this.worker = new Worker(workerUrl);
     this.worker.onmessage = (event: MessageEvent<Reply>) => {
       const reply = event.data;
       const waiter = this.waiting.get(reply.id);
@@ -73,11 +75,27 @@ export class Engine {
     };
     this.worker.onerror = (event) => {
       event.preventDefault();
-      this.broken = new EngineError(`the engine stopped: ${event.message}; reload the page to start it again`);
-      for (const waiter of this.waiting.values()) waiter.reject(this.broken);
-      this.waiting.clear();
+      this.break(`the engine stopped: ${event.message}; reload the page to start it again`);
     };
-    this.ready = wasm.then((bytes) => this.send({ start: bytes }, [bytes])).then(() => undefined);
+    this.ready = wasm.then((module) => this.send({ start: module })).then(() => undefined);
+    this.ready.catch(() => undefined); // whoever asks is told
+  }
+
+  private break(why: string): void {
+    this.broken = new EngineError(why);
+    for (const waiter of this.waiting.values()) waiter.reject(this.broken);
+    this.waiting.clear();
+  }
+
+  /** Another engine, of the same compiled module, in a worker of its own. */
+  fork(): Engine {
+    return new Engine(this.wasm);
+  }
+
+  /** Ends the worker at once, whatever it computes. What waits for an answer is rejected. */
+  stop(): void {
+    this.worker.terminate();
+    this.break("this engine was stopped");
   }
 
   private send(message: Record<string, unknown>, transfer: Transferable[] = []): Promise<Reply> {

@@ -13,6 +13,11 @@ declare module "formulas" {
   const formulas: Record<string, string>;
   export default formulas;
 }
+declare module "chapters" {
+  /** The catalogue's chapters, in order, with the ids of their rows. */
+  const chapters: { name: string; slug: string; ids: string[] }[];
+  export default chapters;
+}
 declare module "worker-source" {
   /** Source of the worker, a bundle of its own. */
   const source: string;

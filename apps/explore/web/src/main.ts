@@ -2,15 +2,18 @@
 
 import { announce, h } from "./dom";
 import { Engine, log } from "./engine";
+import { inHall, onHall, setHall } from "./hall";
 import { isDark } from "./kit/colour";
 import { render, Room } from "./page";
 import { pages } from "./pages/all";
+import { welcome } from "./start";
 import { readLink } from "./state";
 
 /** The engine, which the page brings as text: a page without connections cannot fetch it. */
-async function engineBytes(): Promise<ArrayBuffer> {
+function compiled(): Promise<WebAssembly.Module> {
   const packed = Uint8Array.from(atob(globalThis.explorerEngine), (c) => c.charCodeAt(0));
-  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+  const bytes = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return WebAssembly.compileStreaming(new Response(bytes, { headers: { "content-type": "application/wasm" } }));
 }
 
 /** A module of eight bytes and one vector instruction: whether this browser has SIMD128. */
@@ -19,6 +22,7 @@ const simd = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123
 const main = document.getElementById("main") as HTMLElement;
 const nav = document.getElementById("pages") as HTMLElement;
 const menu = document.getElementById("menu") as HTMLButtonElement;
+const hall = document.getElementById("hall") as HTMLButtonElement;
 const theme = document.getElementById("theme") as HTMLButtonElement;
 
 function refuse(sentence: string): void {
@@ -39,16 +43,10 @@ function start(engine: Engine): void {
       }),
     ),
   );
-  const welcome = () => {
-    main.replaceChildren(
-      h("h1", {}, "Transformers commute with permutations"),
-      h("p", { class: "claim" }, "Move tokens or features: outputs and gradients move along, to the last bit where sums are exact. Everything on these pages is computed here, by the library itself; nothing is fetched, nothing is sent."),
-      h("ul", { class: "start-list" }, ...pages.map((page) => h("li", {}, h("a", { href: `#${page.id}` }, h("strong", {}, page.name), page.hint)))),
-    );
-  };
   let shown = "";
   const route = () => {
     const { page: id, fields } = readLink();
+    if (fields["view"] === "hall" || inHall()) setHall(true);
     const index = pages.findIndex((page) => page.id === id);
     room?.left.abort();
     for (const [name, link] of links) {
@@ -60,8 +58,7 @@ function start(engine: Engine): void {
     const page = pages[index];
     document.title = page ? `${page.name} – the equigrad explorer` : "The equigrad explorer";
     if (!page) {
-      room = null;
-      welcome();
+      room = welcome(main, engine, id === "start" ? fields : {});
     } else {
       room = render(page, main, engine, fields, { before: pages[index - 1], after: pages[index + 1] });
     }
@@ -88,6 +85,18 @@ function start(engine: Engine): void {
     room?.show();
   });
   label();
+  const press = () => {
+    hall.setAttribute("aria-pressed", String(inHall()));
+    room?.show();
+  };
+  onHall(press);
+  hall.addEventListener("click", () => setHall(!inHall()));
+  window.addEventListener("keydown", (event) => {
+    if (!event.altKey || event.code !== "KeyP" || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    setHall(!inHall());
+    announce(inHall() ? "Projector size" : "Ordinary size");
+  });
   route();
 }
 
@@ -97,7 +106,7 @@ if (typeof WebAssembly !== "object" || !WebAssembly.validate(simd)) {
 } else if (typeof DecompressionStream === "undefined") {
   refuse("It needs DecompressionStream, which Chrome has since version 80, Firefox since 113 and Safari since 16.4.");
 } else {
-  const engine = new Engine(engineBytes());
+  const engine = new Engine(compiled());
   globalThis.explorer = { log, ready: engine.ready, engine };
   start(engine);
   engine.ready.catch((error: unknown) => refuse(`The engine did not start: ${error instanceof Error ? error.message : String(error)}`));

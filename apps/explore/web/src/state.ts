@@ -1,5 +1,7 @@
 // The state of a page in the link: #tokens?order=1.0.2&causal=1. Fields that have their default are left out.
 
+import { withView } from "./hall";
+
 export type Fields = Record<string, string>;
 
 export function readLink(): { page: string; fields: Fields } {
@@ -54,6 +56,6 @@ export class State {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(this.fields)) if (value !== this.defaults[name]) query.set(name, value);
     const text = query.toString();
-    history.replaceState(null, "", `#${this.page}${text === "" ? "" : `?${text}`}`);
+    history.replaceState(null, "", withView(`#${this.page}${text === "" ? "" : `?${text}`}`));
   }
 }

@@ -30,7 +30,7 @@ declare function createEngine(options: Record<string, unknown>): Promise<EngineM
 
 interface Message {
   id: number;
-  start?: ArrayBuffer;
+  start?: WebAssembly.Module;
   ask?: string;
   put?: Record<string, Uint8Array>;
   add?: { name: string; bytes: Uint8Array };
@@ -73,7 +73,14 @@ onmessage = async (event: MessageEvent<Message>) => {
   const { id, start, ask: question, put: files, add, get } = event.data;
   try {
     if (start) {
-      engine = await createEngine({ wasmBinary: start, print: () => undefined, printErr: () => undefined });
+      engine = await createEngine({
+        print: () => undefined,
+        printErr: () => undefined,
+        instantiateWasm: (imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance) => void) => {
+          void WebAssembly.instantiate(start, imports).then(done);
+          return {};
+        },
+      });
       engine.FS.mkdirTree(folder);
       postMessage({ id });
     } else if (question !== undefined) {

@@ -13,6 +13,8 @@ export interface HeatMapOptions {
   /** More room between cells where blocks end: heads of so many columns or rows. */
   columnBlock?: number;
   rowBlock?: number;
+  /** A cell was pressed: a gesture beside a control that does the same. */
+  onPick?: (row: number, column: number) => void;
 }
 
 export interface HeatMapData {
@@ -26,6 +28,8 @@ export interface HeatMapData {
   columnLabels?: string[] | undefined;
   /** The number that has the full colour; by default the largest. */
   largest?: number | undefined;
+  /** A cell with a frame. */
+  marked?: [row: number, column: number] | undefined;
 }
 
 /** A tensor's last two axes; `lead` chooses along the axes before them. */
@@ -79,6 +83,14 @@ export class HeatMap {
       this.picture,
     );
     this.picture.addEventListener("pointermove", (event) => this.showValue(event));
+    const pick = options.onPick;
+    if (pick) {
+      this.picture.classList.add("pickable");
+      this.picture.addEventListener("click", (event) => {
+        const place = (event.target as Element).getAttribute?.("data-at");
+        if (place) pick(...(place.split(",").map(Number) as [number, number]));
+      });
+    }
     this.picture.addEventListener("pointerleave", () => (this.hint.textContent = ""));
   }
 
@@ -108,8 +120,9 @@ export class HeatMap {
     const width = left + place(data.columns - 1, this.options.columnBlock) + cell;
     const height = top + place(data.rows - 1, this.options.rowBlock) + cell;
     this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.picture.style.maxWidth = `${width}px`;
-    this.element.style.setProperty("--wide", `${width}px`);
+    // In the size of letters, so that pictures grow with them.
+    this.picture.style.maxWidth = `${width / 16}rem`;
+    this.element.style.setProperty("--wide", `${width / 16}rem`);
     const largest = data.largest ?? largestOf(data);
     const colour = this.options.colours === "sequential" ? sequential : diverging;
     const used = new Set<string>();
@@ -129,6 +142,7 @@ export class HeatMap {
         const value = data.at(i, j);
         rect.style.fill = Number.isFinite(value) ? colour(value, largest) : "var(--void)";
         rect.setAttribute("data-at", `${i},${j}`);
+        rect.classList.toggle("marked", data.marked?.[0] === i && data.marked[1] === j);
       }
     for (const [key, rect] of this.cells)
       if (!used.has(key)) {

@@ -3,7 +3,8 @@
 import { h } from "../dom";
 import type { Tensor } from "../engine";
 import { button, choice, slider, toggle } from "../kit/controls";
-import { HeatMap, matrixOf } from "../kit/heatmap";
+import { HeatMap, largestOf, matrixOf, short } from "../kit/heatmap";
+import { Reorder } from "../kit/reorder";
 import { breakIt, Page, panel } from "../page";
 import cpp from "../../code/thief.cpp";
 import python from "../../code/thief.py";
@@ -22,6 +23,11 @@ interface Answer {
   of: number;
   log2_keys: number;
   ms: number;
+  dragged: Tensor;
+  misfit: number;
+  least_misfit: number;
+  places: number;
+  undoing: number[];
 }
 
 const sights: [string, string][] = [
@@ -32,7 +38,7 @@ const sights: [string, string][] = [
 ];
 const noises = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4];
 const explained: Record<string, string> = {
-  weights: "The model is public (a pretrained ViT, say), and the cloud holds its permuted copy. It compares rows and columns, group by group.",
+  weights: "The model is public (a pretrained ViT, say), and the cloud holds its permuted copy. It compares rows and columns, group by group; drawn are the vectors, whose columns are the features.",
   gain: "The cloud compares the permuted gain of one normalisation with the public one: sorting both is enough.",
   pair: "The cloud knows one plain input and sees it permuted: equal columns give the key away.",
   tokens: "The cloud knows the embeddings and sees the tokens of a text in secret order: it matches each with its nearest embedding.",
@@ -43,13 +49,14 @@ export const thief: Page = {
   name: "Thief",
   hint: "be the cloud, and find the key",
   claim: "A permutation hides nothing from somebody who knows what was permuted: however many keys there are, matching finds the right one in milliseconds.",
-  gesture: "You are the cloud. Choose what you see: the page shows the key that matching finds, place by place. Then make it harder: add noise to what the thief knows, or train the weights in secret.",
-  defaults: { sees: "weights", noise: "0", secret: "0", seed: "1" },
+  gesture: "You are the cloud. Drag what you see until it looks like what you know, and the misfit goes to 0: then you have undone the key. Or let the attack do it. Then make it harder: add noise to what the thief knows, or train the weights in secret.",
+  defaults: { sees: "pair", noise: "0", secret: "0", guess: "", seed: "1" },
   matrices: true,
   words: [
     ["cloud", "who computes with permuted weights or data, and would like to know the plain ones"],
     ["key", "the secret permutations: of the features (residual), of values (v), of queries and keys (qkv), of the small network (hidden)"],
     ["gain", "the factors of a layer norm, one for each feature"],
+    ["misfit", "the length of the difference between what you dragged and what the thief knows, over the latter's length; a thief can compute it without the key, and matching finds the order where it is least"],
     ["noise", "what is added to the thief's knowledge, relative to how much its entries vary"],
   ],
   exercise: {
@@ -61,8 +68,13 @@ export const thief: Page = {
     { language: "Python", path: "apps/explore/web/code/thief.py", text: python },
   ],
   build(room) {
-    const seen = new HeatMap({ title: "what the cloud sees", cell: 12 });
-    const known = new HeatMap({ title: "what the thief knows", cell: 12 });
+    const seen = new HeatMap({ title: "what the cloud sees, in your order", cell: 22 });
+    const known = new HeatMap({ title: "what the thief knows", cell: 22 });
+    const handles = h("div", {});
+    const score = h("p", { role: "status", "data-misfit": "" });
+    let list: Reorder | null = null;
+    let listed = "";
+    let undoing: number[] = [];
     const story = h("p", { class: "gesture" });
     const result = h("div", { class: "match" });
     const mark = h("span", { class: "mark", "aria-hidden": "true" });
@@ -73,11 +85,16 @@ export const thief: Page = {
     room.stage.append(
       panel(
         "The cloud",
-        h("div", { class: "controls" }, room.word("sees", (change) => choice("The cloud sees", sights, change)), button("Another key", () => room.change({ seed: (room.state.whole("seed", 0, 1_000_000) + 1) % 1_000_000 }))),
+        h("div", { class: "controls" }, room.word("sees", (change) => choice("The cloud sees", sights, (sees) => {
+          room.state.set({ guess: "" });
+          change(sees);
+        })), button("Another key", () => room.change({ guess: "", seed: (room.state.whole("seed", 0, 1_000_000) + 1) % 1_000_000 }))),
         story,
-        h("div", { class: "row" }, seen.element, known.element),
+        h("div", { class: "row stealing" }, handles, seen.element, known.element),
+        score,
+        h("div", { class: "controls" }, button("Let the attack do it", () => room.change({ guess: undoing }), "main"), button("As it was seen", () => room.change({ guess: "" }))),
       ),
-      panel("The key that was found", result),
+      panel("The key that the attack finds", result),
       h(
         "div",
         { class: "stage wide-two" },
@@ -93,12 +110,28 @@ export const thief: Page = {
     room.onChange(async () => {
       const { state } = room;
       const sees = state.oneOf("sees", sights.map(([name]) => name));
-      const answer = await room.ask<Answer>({ ask: "thief", sees, noise: noises[state.whole("noise", 0, noises.length - 1)] as number, secret: state.flag("secret"), seed: state.whole("seed", 0, 1_000_000) });
+      const rows = sees === "tokens";
+      const count = rows ? 8 : 16;
+      const guess = state.order("guess", count);
+      const answer = await room.ask<Answer>({ ask: "thief", sees, noise: noises[state.whole("noise", 0, noises.length - 1)] as number, secret: state.flag("secret"), guess, seed: state.whole("seed", 0, 1_000_000) });
       story.textContent = explained[sees] ?? "";
-      const small = answer.seen.shape.length < 2;
-      seen.update(matrixOf(answer.seen));
-      known.update(matrixOf(answer.known));
-      for (const map of [seen, known]) map.element.classList.toggle("vector", small);
+      if (listed !== sees) {
+        listed = sees;
+        list = new Reorder({ noun: rows ? "token" : "column", labels: Array.from({ length: count }, (_, i) => String(i + 1)), direction: rows ? "down" : "across", onChange: (order) => room.change({ guess: order }) });
+        handles.replaceChildren(list.element);
+      }
+      list?.set(guess);
+      undoing = answer.undoing;
+      const ids = rows ? { rowIds: guess } : { columnIds: guess };
+      const largest = Math.max(largestOf(matrixOf(answer.seen)), largestOf(matrixOf(answer.known)));
+      seen.update({ ...matrixOf(answer.dragged), ...ids, largest });
+      known.update({ ...matrixOf(answer.known), largest });
+      const least = answer.misfit <= answer.least_misfit * (1 + 1e-12);
+      score.dataset["misfit"] = String(answer.misfit);
+      score.replaceChildren(
+        "Your misfit is ", h("strong", {}, short(answer.misfit)), least ? ", the least that there is" : `; the attack's is ${short(answer.least_misfit)}`,
+        `. ${answer.places} of ${count} ${rows ? "tokens" : "columns"} stand where the key took them from.`,
+      );
       const holds = answer.right === answer.of;
       verdict.classList.toggle("holds", holds);
       verdict.classList.toggle("fails", !holds);

@@ -35,13 +35,14 @@ export const twins: Page = {
   gesture: "Start both trainings and watch the second loss lie on the first, and the distance stay where rounding alone would bring it. Then choose a rotation, and compare SGD with Adam.",
   tex: "W_{(C),0} = P_C^{-1} W_0 P_C \\Rightarrow W_{(C),t} = P_C^{-1} W_t P_C",
   theorem: "cor4.6",
-  defaults: { group: "features", optimizer: "adamw", precision: "f64", rate: "0.001", seed: "1" },
+  defaults: { group: "features", optimizer: "adamw", precision: "f64", rate: "0.001", vectors: "0", seed: "1" },
   matrices: false,
   words: [
     ["twin", "a second training on transformed tokens or features, from weights that were moved along"],
     ["distance", "the largest difference of the twin's weights and the plain training's moved weights, over the largest weight"],
     ["rounding alone", "a third training, begun with weights that are off by one rounding: how far apart equal trainings drift by themselves"],
     ["signs, rotated", "these twins use RMS norms with fixed gains, because a layer norm commutes with neither"],
+    ["vectors", "Muon's rule is for matrices and leaves vectors, biases among them, to Adam, which follows no rotation; so the twin of a rotation with Muon has the biases of rotated features fixed, unless you train them"],
     ["W_t", "the weights after t steps"],
     ["exact sums", "sums that do not depend on the order of their terms: both sides then have the same bits"],
     ["other bits", "numbers that differ in their last binary digits, which rounding explains"],
@@ -59,6 +60,7 @@ export const twins: Page = {
     const drift = new Chart("Distance of the twin's weights from the moved weights", true);
     const twin = room.verdict("twins", "The twin's weights are the moved weights");
     const figures = h("p", { class: "gesture" });
+    const vectors = h("p", { class: "gesture" });
     const curves = { loss: [] as number[], twin_loss: [] as number[], drift: [] as number[], rounding: [] as number[] };
     let running = false;
     let started = "";
@@ -70,6 +72,7 @@ export const twins: Page = {
         optimizer: state.oneOf("optimizer", optimizers),
         precision: state.oneOf("precision", ["f64", "f32", "exact"]),
         learning_rate: state.number("rate", 1e-6, 1),
+        vectors: state.flag("vectors"),
         seed: state.whole("seed", 0, 1_000_000),
       };
     };
@@ -137,6 +140,7 @@ export const twins: Page = {
           room.word("precision", (change) => choice("Numbers", precisions, change)),
           room.quantity("rate", (change) => slider("Learning rate", { least: 0.0005, most: 0.1, step: 0.0005, text: (value) => value.toFixed(4) }, change)),
         ),
+        vectors,
         h("div", { class: "controls" }, go, once, reset),
         figures,
         h("div", { class: "row" }, losses.element, drift.element),
@@ -148,15 +152,21 @@ export const twins: Page = {
         breakIt(
           room,
           "A map that the optimiser does not commute with, or weights that were not moved along.",
-          button("Rotate, with Adam", () => room.change({ group: "rotation", optimizer: "adam", rate: 0.001 })),
+          button("Rotate, with Adam", () => room.change({ group: "rotation", optimizer: "adam", rate: 0.001, vectors: false })),
+          button("Rotate, with Muon, whose vectors Adam trains", () => room.change({ group: "rotation", optimizer: "muon", rate: 0.001, vectors: true })),
           button("Scale, with SGD", () => room.change({ group: "scaling", optimizer: "sgd", rate: 0.1 })),
           button("Do not move the weights", () => room.change({ group: "uncoupled" })),
-          button("Mend it: rotate, with SGD", () => room.change({ group: "rotation", optimizer: "sgd", rate: 0.1 })),
+          button("Mend it: rotate, with SGD", () => room.change({ group: "rotation", optimizer: "sgd", rate: 0.1, vectors: false })),
+          button("Mend it: rotate, with Muon, matrices alone", () => room.change({ group: "rotation", optimizer: "muon", rate: 0.001, vectors: false })),
         ),
       ),
     );
     draw();
     room.onChange(async () => {
+      const { group, optimizer, vectors: trained } = settings();
+      vectors.textContent = group !== "rotation" || optimizer !== "muon" ? "" : trained
+        ? "Muon leaves vectors to Adam. Here Adam trains the biases of the rotated features, and Adam follows no rotation: the twin leaves."
+        : "Muon leaves vectors to Adam, which follows no rotation. So here, as in row train-orth, Muon trains matrices; the biases of the rotated features stay as they began.";
       if (started === JSON.stringify(settings())) return;
       await step(false);
     });

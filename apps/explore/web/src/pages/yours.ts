@@ -2,7 +2,7 @@
 
 import { announce, h } from "../dom";
 import type { Comparison, Tensor } from "../engine";
-import { button, menu } from "../kit/controls";
+import { button, menu, slider } from "../kit/controls";
 import { HeatMap, matrixOf } from "../kit/heatmap";
 import { scientific, Verdict } from "../kit/verdict";
 import { tarOf } from "../kit/tar";
@@ -45,6 +45,8 @@ interface Attention {
   heads: number;
   length: number;
   scores: Tensor;
+  /** What the model looks at, a number for each patch. */
+  picture?: Tensor;
 }
 
 const most = 200 * 1024 * 1024;
@@ -55,7 +57,7 @@ export const yours: Page = {
   hint: "the theorems on your own model",
   claim: "Drop a model folder of Hugging Face's format: its symmetries are read off its own computation, the theorems are checked on its own weights, and a permuted copy is yours to download.",
   gesture: "ViT, DeiT, BERT, GPT-2 and Llama, up to 200 MB: config.json and model.safetensors (tokenizer.json for texts). Nothing leaves this page: it has no code that sends, and its policy forbids connections.",
-  defaults: { layer: "0", head: "0", which: "inner", row: "thm4.1" },
+  defaults: { layer: "0", head: "0", patch: "14", which: "inner", row: "thm4.1" },
   matrices: true,
   words: [
     ["group", "permutations that move certain axes of certain tensors together; “inner” groups move nothing that one puts in or gets out"],
@@ -156,7 +158,7 @@ export const yours: Page = {
           "div",
           { class: "controls after" },
           ...(given ? [button(`Open ${given.name}`, () => void load(unpacked(given.files)), "main")] : []),
-          h("span", {}, "No model at hand? Make a small one: "),
+          h("span", {}, "No model at hand? Make a small one, untrained, whose tokens attend to their like: "),
           ...[["vit", "ViT"], ["bert", "BERT"], ["gpt2", "GPT-2"], ["llama", "Llama"]].map(([family, name]) => button(String(name), () => void sample(family as string))),
         ),
         busy,
@@ -193,7 +195,15 @@ export const yours: Page = {
         );
       };
       const map = new HeatMap({ title: "attention: row i looks at the columns", colours: "sequential", cell: 22 });
+      const onPick = (row: number, column: number) => {
+        state.set({ patch: row * side + column });
+        void room.guard(attend);
+      };
+      const looked = new HeatMap({ title: "the picture: choose a patch", cell: 26, onPick });
+      const looking = new HeatMap({ title: "what this patch attends to", colours: "sequential", cell: 26, onPick });
       const maps = h("div", { class: "row" }, map.element);
+      const patches = h("div", { class: "field" });
+      let side = 0;
       const attend = async () => {
         const layer = Math.min(state.whole("layer", 0, 999), model.layers - 1);
         const answer = await room.ask<Attention>({ ask: "yours.attention", layer, picture, text });
@@ -202,16 +212,30 @@ export const yours: Page = {
         if (heads && heads.options.length !== answer.heads) headMenu(answer.heads);
         const labels = answer.tokens.length === answer.length && answer.length <= 24 ? answer.tokens : undefined;
         const shown = matrixOf(answer.scores, head);
-        if (shown.rows === 1 && answer.length > 24) {
-          const side = Math.floor(Math.sqrt(answer.length));
-          const offset = answer.length - side * side;
-          map.retitle("attention of the first token to the patches");
-          map.update({ rows: side, columns: side, at: (i, j) => shown.at(0, offset + i * side + j) });
-        } else {
-          map.retitle("attention: row i looks at the columns");
-          map.update({ ...shown, rowLabels: labels });
+        if (answer.picture) {
+          const pixels = matrixOf(answer.picture);
+          const offset = answer.length - pixels.rows * pixels.columns; // the class token, and what else is no patch
+          if (side !== pixels.rows) {
+            side = pixels.rows;
+            const control = slider("Patch", { least: 0, most: side * side - 1, step: 1, text: (value) => `row ${Math.floor(value / side) + 1}, column ${(value % side) + 1}` }, (patch) => {
+              state.set({ patch });
+              void room.guard(attend);
+            });
+            patches.replaceChildren(control.element);
+            setPatch = control.set;
+          }
+          const patch = Math.min(state.whole("patch", 0, 999_999), side * side - 1);
+          setPatch(patch);
+          const row = shown.rows === 1 ? 0 : offset + patch;
+          const marked: [number, number] | undefined = shown.rows === 1 ? undefined : [Math.floor(patch / side), patch % side];
+          looking.retitle(shown.rows === 1 ? "what the first token attends to" : "what this patch attends to");
+          looked.update({ ...pixels, marked });
+          looking.update({ rows: side, columns: side, at: (i, j) => shown.at(row, offset + i * side + j), marked });
+          maps.replaceChildren(looked.element, looking.element, ...(shown.rows === 1 ? [] : [map.element]));
         }
+        if (shown.rows > 1) map.update({ ...shown, rowLabels: labels });
       };
+      let setPatch: (patch: number) => void = () => undefined;
       const controls = h("div", { class: "controls" });
       const headMenu = (heads: number) => {
         const control = menu("Head", Array.from({ length: heads }, (_, i): [string, string] => [String(i), String(i + 1)]), (head) => {
@@ -238,13 +262,13 @@ export const yours: Page = {
             await attend();
           });
         } });
-        controls.append(h("div", { class: "field" }, h("label", { for: "picture" }, "A picture (PNG, JPEG); else random pixels"), input));
+        controls.append(h("div", { class: "field" }, h("label", { for: "picture" }, "A picture (PNG, JPEG); else a disc under noise"), input));
       } else {
         const input = h("input", { type: "text", id: "text", change: () => {
           text = input.value;
           void room.guard(attend);
         } });
-        controls.append(h("div", { class: "field" }, h("label", { for: "text" }, "A text (needs tokenizer.json); else random tokens"), input));
+        controls.append(h("div", { class: "field" }, h("label", { for: "text" }, "A text (needs tokenizer.json); else random tokens, half of them twice"), input));
       }
       result.replaceChildren(
         panel(
@@ -260,7 +284,7 @@ export const yours: Page = {
         panel("Theorems on these weights", h("div", { class: "controls" }, rows.element, button("Check it", () => void waiting("Checking …", () => check(chosen())), "main"), button("Check all", () => void waiting("Checking …", async () => {
           for (const row of model.rows) if (room.open) await check(row);
         }))), checks),
-        panel("Its attention", controls, maps),
+        panel("Its attention", controls, patches, maps),
         panel("A permuted copy", h("div", { class: "controls" }, button("Permute the inner groups", () => void waiting("Permuting …", () => move("inner")), "main")), moved),
         breakIt(room, "Move the groups that touch inputs or outputs too: with plain inputs the function is another one.", button("Permute all groups", () => void waiting("Permuting …", () => move("all")))),
       );

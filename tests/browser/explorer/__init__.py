@@ -1,0 +1,1 @@
+"""What explorer_test.py asks of the explorer, a module for each part."""
