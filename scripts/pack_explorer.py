@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WEB = ROOT / "apps" / "explore" / "web"
@@ -37,8 +38,41 @@ def table_of_formulas():
     return table
 
 
+def set_primes(element):
+    """Sets primes beside their letter instead of above it: the font's own stand high already."""
+    for child in element:
+        set_primes(child)
+    if element.tag not in ("msup", "msubsup"):
+        return
+    above = element[-1]
+    parts = list(above) if above.tag == "mrow" else [above]
+    if not parts or parts[0].text != "′":
+        return
+    base = ElementTree.Element("mrow")
+    prime = ElementTree.SubElement(base, "mo", lspace="0", rspace="0")
+    prime.text = "′"
+    base.insert(0, element[0])
+    rest = ElementTree.Element("mrow")
+    rest.extend(parts[1:])
+    children = [base, *element[1:-1], *([rest] if len(rest) else [])]
+    element.tag = {1: "mrow", 2: "msub" if element.tag == "msubsup" else "msup", 3: "msubsup"}[len(children)]
+    element[:] = children
+
+
+def tidied(markup):
+    """The formula as a font for mathematics wants it: with its own primes, and the sign of a transpose without space."""
+    root = ElementTree.fromstring(f"<span>{markup}</span>")
+    for element in root.iter("mo"):
+        if element.text == "⊤":
+            element.tag = "mi"
+            element.set("mathvariant", "normal")
+    set_primes(root)
+    return "".join(ElementTree.tostring(math, encoding="unicode", short_empty_elements=False) for math in root)
+
+
 def formulas(out):
-    pathlib.Path(out).write_text(json.dumps(table_of_formulas(), ensure_ascii=False), encoding="utf-8")
+    table = {tex: tidied(markup) for tex, markup in table_of_formulas().items()}
+    pathlib.Path(out).write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
 
 
 def chapters(out):
@@ -75,7 +109,7 @@ def font(out):
         wanted = pathlib.Path(folder, "used.txt")
         wanted.write_text("".join(sorted(used | set(map(drawn, used)))), encoding="utf-8")
         subprocess.run(["/usr/bin/pyftsubset", FONT, f"--text-file={wanted}", "--flavor=woff2", f"--output-file={out}",
-                        "--layout-features=ssty", "--no-hinting", "--desubroutinize", "--drop-tables+=FFTM"], check=True)
+                        "--layout-features=", "--no-hinting", "--desubroutinize", "--drop-tables+=FFTM"], check=True)
 
 
 def worker(engine, program, out):

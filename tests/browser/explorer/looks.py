@@ -58,7 +58,7 @@ def hall(browser: Browser, folder: pathlib.Path) -> None:
             wide = page.evaluate("[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 && !e.closest('.scroll, .formula, pre, .unseen')).length")
             check(page.evaluate("document.documentElement.scrollWidth") <= width and wide == 0, f"hall: the page {name} overflows at {width} pixels")
             first = page.evaluate("document.querySelector('.stage').getBoundingClientRect().top")
-            check(first < height / 2.5, f"hall: at {width} pixels the picture of {name} begins at {first}")
+            check(first < 0.45 * height, f"hall: at {width} pixels the picture of {name} begins at {first}")
         page.keyboard.press("Alt+p")
         page.wait_for_timeout(100)
         check("view=hall" not in page.url and page.evaluate("document.documentElement.dataset.view") is None, "hall: its key does not end it")

@@ -31,7 +31,7 @@ export function welcome(main: HTMLElement, engine: Engine, given: Record<string,
     panel(
       "Drag a word",
       h("div", { class: "sorter" }, list.element),
-      h("div", { class: "row" }, scores.element, output.element, expected.element),
+      h("div", { class: "row" }, output.element, expected.element, scores.element),
       h("div", { class: "controls after-row" }, room.flag("positions", (change) => toggle("break it: tell the block each word’s place", change)), button("Reverse", () => room.change({ order: [...state.order("order", words.length)].reverse() }))),
       room.verdicts,
     ),

@@ -22,7 +22,7 @@ export class Verdict {
       { class: "verdict", role: "status", "data-verdict": name },
       this.mark,
       h("span", { class: "claim" }, claim),
-      h("span", { class: "line" }, this.text, " · ", this.detail),
+      h("span", { class: "line" }, this.text, h("span", { class: "tail" }, " · ", this.detail)),
     );
   }
 

@@ -80,7 +80,7 @@ export const thief: Page = {
     const mark = h("span", { class: "mark", "aria-hidden": "true" });
     const words = h("span", { class: "words" });
     const detail = h("span", { class: "detail" });
-    const verdict = h("div", { class: "verdict", role: "status", "data-verdict": "key" }, mark, h("span", { class: "claim" }, "The thief's key is the secret key"), h("span", { class: "line" }, words, " · ", detail));
+    const verdict = h("div", { class: "verdict", role: "status", "data-verdict": "key" }, mark, h("span", { class: "claim" }, "The thief's key is the secret key"), h("span", { class: "line" }, words, h("span", { class: "tail" }, " · ", detail)));
     room.verdicts.append(verdict);
     room.stage.append(
       panel(
