@@ -155,4 +155,17 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
     session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     page.wait_for_timeout(300)
     check("order=1.2.0.3.4.5" in page.url, f"tokens: dragging by touch gives {page.url.split('#')[1]}")
+    # Sixteen columns stand in several lines of a phone: one is dragged from the first line into the last.
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, "thief?sees=gain")
+    page.locator(".handle").first.scroll_into_view_if_needed()
+    a, b = page.locator(".handle").first.bounding_box(), page.locator(".handle").last.bounding_box()
+    check(b["y"] > a["y"] + 20, "thief: sixteen columns stand in one line of a phone")
+    session.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": a["x"] + 10, "y": a["y"] + 10}]})
+    for i in range(1, 9):
+        session.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": a["x"] + 10 + (b["x"] - a["x"]) * i / 8, "y": a["y"] + 10 + (b["y"] - a["y"]) * i / 8}]})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_timeout(300)
+    guess = page.url.split("guess=")[-1].split("&")[0].split(".")
+    check(len(guess) == 16 and guess.index("0") >= 14, f"thief: dragging by touch across lines gives {guess}")
     page.context.close()

@@ -86,7 +86,6 @@ export class Reorder {
     button.focus();
     const across = this.options.direction === "across";
     // Listeners stand on the window, because an element that is moved in the document loses its pointer.
-    const along = (e: PointerEvent) => (across ? e.clientX : e.clientY);
     const follow = (e: PointerEvent) => {
       if (!this.element.isConnected) {
         release(); // the reader has left the page
@@ -94,8 +93,7 @@ export class Reorder {
       }
       e.preventDefault();
       const boxes = this.order.map((i) => (this.items[i] as HTMLElement).getBoundingClientRect());
-      const place = boxes.findIndex((box) => along(e) < (across ? box.right : box.bottom));
-      this.move(item, place < 0 ? this.order.length - 1 : place);
+      this.move(item, across ? placeInLines(boxes, e.clientX, e.clientY) : placeIn(boxes.map((box) => box.bottom), e.clientY));
       button.classList.toggle(
         "refused",
         this.options.allows !== undefined && !this.order.every((i, at) => i === at || (this.options.allows as (a: number, b: number) => boolean)(i, at)),
@@ -112,4 +110,19 @@ export class Reorder {
     window.addEventListener("pointerup", release);
     window.addEventListener("pointercancel", release);
   }
+}
+
+/** The first place that ends behind the pointer, else the last. */
+function placeIn(ends: number[], at: number): number {
+  const place = ends.findIndex((end) => at < end);
+  return place < 0 ? ends.length - 1 : place;
+}
+
+/** The same for items that stand in several lines: in the line that is nearest. */
+function placeInLines(boxes: DOMRect[], x: number, y: number): number {
+  const away = boxes.map((box) => Math.max(box.top - y, y - box.bottom, 0));
+  const nearest = Math.min(...away);
+  const first = away.indexOf(nearest);
+  const line = boxes.filter((box) => box.top === boxes[first]?.top);
+  return first + placeIn(line.map((box) => box.right), x);
 }
