@@ -108,6 +108,7 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
         page.get_by_role("button", name="Let the attack do it").click()
         page.wait_for_timeout(300)
         check(misfit() < 1e-9, f"thief: {sees}: the attack leaves a misfit of {misfit()}")
+        page.locator(".handle").first.scroll_into_view_if_needed()
         a, b = page.locator(".handle").nth(0).bounding_box(), page.locator(".handle").nth(2).bounding_box()
         page.mouse.move(a["x"] + 8, a["y"] + 8)
         page.mouse.down()

@@ -53,7 +53,7 @@ def visit(page: Page, link: str) -> None:
     if name in ("tokens", "features", "gradients", "twins", "masks", "thief", "tape"):
         page.wait_for_selector("[data-verdict][data-holds]")
     elif name == "catalogue":
-        page.wait_for_selector(".chapter", timeout=30_000)
+        page.wait_for_selector(".chapter:not([hidden])", timeout=30_000)
     page.wait_for_timeout(60)
 
 

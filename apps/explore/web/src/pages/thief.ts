@@ -68,8 +68,8 @@ export const thief: Page = {
     { language: "Python", path: "apps/explore/web/code/thief.py", text: python },
   ],
   build(room) {
-    const seen = new HeatMap({ title: "what the cloud sees, in your order", cell: 22 });
-    const known = new HeatMap({ title: "what the thief knows", cell: 22 });
+    const seen = new HeatMap({ title: "what the cloud sees, in your order", cell: 30 });
+    const known = new HeatMap({ title: "what the thief knows", cell: 30 });
     const handles = h("div", {});
     const score = h("p", { role: "status", "data-misfit": "" });
     let list: Reorder | null = null;
@@ -90,7 +90,7 @@ export const thief: Page = {
           change(sees);
         })), button("Another key", () => room.change({ guess: "", seed: (room.state.whole("seed", 0, 1_000_000) + 1) % 1_000_000 }))),
         story,
-        h("div", { class: "row stealing" }, handles, seen.element, known.element),
+        h("div", { class: "stealing" }, handles, seen.element, known.element),
         score,
         h("div", { class: "controls" }, button("Let the attack do it", () => room.change({ guess: undoing }), "main"), button("As it was seen", () => room.change({ guess: "" }))),
       ),
