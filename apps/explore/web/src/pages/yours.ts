@@ -194,15 +194,15 @@ export const yours: Page = {
           ...answer.left_out.map((file) => h("p", { class: "gesture" }, `${file.name} was left out: ${file.why}`)),
         );
       };
-      const map = new HeatMap({ title: "attention: row i looks at the columns", colours: "sequential", cell: 22 });
+      const map = new HeatMap({ title: "attention: row i looks at the columns", colours: "sequential", cell: model.inputs.includes("pixel_values") ? 11 : 26 });
       const onPick = (row: number, column: number) => {
         state.set({ patch: row * side + column });
         void room.guard(attend);
       };
-      const looked = new HeatMap({ title: "the picture: choose a patch", cell: 26, onPick });
-      const looking = new HeatMap({ title: "what this patch attends to", colours: "sequential", cell: 26, onPick });
+      const looked = new HeatMap({ title: "the picture: choose a patch", cell: 38, onPick });
+      const looking = new HeatMap({ title: "what this patch attends to", colours: "sequential", cell: 38, onPick });
       const maps = h("div", { class: "row" }, map.element);
-      const patches = h("div", { class: "field" });
+      const patches = h("div", { class: "field after-row" });
       let side = 0;
       const attend = async () => {
         const layer = Math.min(state.whole("layer", 0, 999), model.layers - 1);
