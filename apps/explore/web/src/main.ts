@@ -63,7 +63,7 @@ function start(engine: Engine): void {
       room = render(page, main, engine, fields, { before: pages[index - 1], after: pages[index + 1] });
     }
     if (shown !== "" && shown !== id) {
-      window.scrollTo(0, 0);
+      window.scrollTo({ top: 0, behavior: "instant" as ScrollBehavior }); // another page, not a way through this one
       main.focus({ preventScroll: true });
       announce(page?.name ?? "Start");
     }
