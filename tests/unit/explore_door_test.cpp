@@ -303,7 +303,7 @@ TEST_CASE("explorer, yours: a small model of each family opens, holds, and is pe
     CHECK(page.ask({{"ask", "yours.attention"}})["heads"] >= 3);
     // A sample's tokens attend to their like: the most that one gives to another is far from an equal share.
     const eg::explore::Answer seen = page.answer({{"ask", "yours.attention"}});
-    const json& scores = json::parse(seen.json)["scores"];
+    const json scores = json::parse(seen.json)["scores"];
     const std::size_t length = scores["shape"][3], first = scores["at"];
     const auto begin = seen.numbers.begin() + static_cast<std::ptrdiff_t>(first);
     CHECK(*std::max_element(begin + static_cast<std::ptrdiff_t>(length * (length - 1)),

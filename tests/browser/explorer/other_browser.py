@@ -45,14 +45,23 @@ def part(folder: pathlib.Path, door_program: str) -> None:
         replay(asked, links, door_program)
         print(f"  {len(asked)} answers compared")
         rows = firefox.run("""
-          const list = (await explorer.engine.ask({ask: 'catalogue.list'})).rows;
-          const began = performance.now(), bad = [];
-          for (const row of list) {
-            const result = await explorer.engine.ask({ask: 'catalogue.run', id: row.id});
-            if (result.status !== 'pass') bad.push(row.id);
-          }
-          return {count: list.length, bad, seconds: (performance.now() - began) / 1000};""")
-        print(f"  {rows['count']} rows in {rows['seconds']:.1f} s")
-        check(rows["count"] > 200 and not rows["bad"], f"firefox: rows that do not hold: {rows['bad']}")
+          const until = async (what, test) => { for (let i = 0; !test(); ++i) { if (i > 6000) throw new Error(what); await new Promise(done => setTimeout(done, 20)); } };
+          location.hash = '#catalogue';
+          await until('chapters', () => document.querySelector('.chapter'));
+          const run = document.querySelector('.runbar .button');
+          run.click();
+          await until('first rows', () => document.querySelectorAll('.strip .holds').length > 3);
+          run.click();
+          const stopped = document.querySelectorAll('.strip .holds').length;
+          await new Promise(done => setTimeout(done, 500));
+          const later = document.querySelectorAll('.strip .holds').length;
+          run.click();
+          await until('all rows', () => document.querySelector('[data-seconds]'));
+          return {...document.querySelector('.runbar').dataset, stopped, later, count: document.querySelectorAll('.strip i').length};""")
+        print(f"  {rows['measured']} rows in {float(rows['seconds']):.1f} s")
+        check(rows["count"] > 200 and int(rows["holds"]) == rows["count"], f"firefox: of {rows['count']} rows {rows['holds']} hold")
+        check(rows["stopped"] == rows["later"] < rows["count"], f"firefox: a run that was stopped goes on: {rows}")
+        fonts = firefox.run("await document.fonts.ready; return [...document.fonts].map(f => `${f.family.replaceAll('\"', '')} ${f.status}`)")
+        check("explorer math loaded" in fonts, f"firefox: fonts {fonts}")
         refused = firefox.run("return await fetch('https://example.org/').then(() => 'connected', () => 'refused')")
         check(refused == "refused", "firefox: the page can connect")
