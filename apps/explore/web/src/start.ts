@@ -14,6 +14,7 @@ interface Answer {
   moved_output: Tensor;
   expected: Tensor;
   forward: Comparison;
+  backward: Comparison;
 }
 
 const words = ["the", "small", "cat", "saw", "a", "bird"];
@@ -26,7 +27,8 @@ export function welcome(main: HTMLElement, engine: Engine, given: Record<string,
   const scores = new HeatMap({ title: "who looks at whom", colours: "sequential" });
   const output = new HeatMap({ title: "output of your order" });
   const expected = new HeatMap({ title: "first output, rows moved" });
-  const verdict = room.verdict("forward", "Reordering before the block is reordering after it");
+  const forward = room.verdict("forward", "Reordering before the block is reordering after it");
+  const backward = room.verdict("backward", "The gradient of a loss to the words is reordered, too");
   room.stage.append(
     panel(
       "Drag a word",
@@ -66,7 +68,8 @@ export function welcome(main: HTMLElement, engine: Engine, given: Record<string,
     const largest = Math.max(largestOf(matrixOf(answer.moved_output)), largestOf(matrixOf(answer.expected)));
     output.update({ ...matrixOf(answer.moved_output), ...rows, largest });
     expected.update({ ...matrixOf(answer.expected), ...rows, largest });
-    verdict.update(answer.forward, true);
+    forward.update(answer.forward, true);
+    backward.update(answer.backward, true);
   });
   room.show();
   return room;
