@@ -248,7 +248,7 @@ TEST_CASE("accumulated gradients on a device: strided, shared, missing, empty, n
       g.push_back(part == 0 ? Tensor() : g[5]);
       g.push_back(g[7]); // one storage twice
       g.push_back(Tensor::zeros({0, 3}).to(device));
-      Tensor special = Tensor::from({-0.0, 0.0, 1e-320, INFINITY, NAN, -1e308, 3e-45}, {7}).to(DType::f64);
+      const Tensor special = Tensor::from<double>({-0.0, 0.0, 1e-320, INFINITY, NAN, -1e308, 3e-45}, {7});
       g.push_back(special.to(device));
       g.push_back(special.to(DType::f32).to(device));
       parts.push_back(std::move(g));
