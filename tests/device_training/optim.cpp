@@ -2,6 +2,7 @@
 
 #include "autograd/accumulation.h"
 #include "core/device/device.h"
+#include "core/device/update_launch.h"
 #include "core/ops.h"
 #include "core/random.h"
 #include "optim/average.h"
@@ -271,6 +272,28 @@ TEST_CASE("accumulated gradients on a device: strided, shared, missing, empty, n
     for (std::size_t i = 0; i < b[0].size(); ++i) // the parts stay as they were
       if (b[0][i].defined()) CHECK(same_bits(b[0][i], a[0][i]));
   }
+}
+
+TEST_CASE("jobs that are wrong give other bits, so that the tests above can fail") {
+  const Tensor x = random_normal({1000}, {1, 70}), y = random_normal({1000}, {2, 70});
+  const auto sum_of = [&](const device::ScaledSumJob& job, std::int64_t count) {
+    Tensor to = x.to(gpu);
+    device::UpdateLaunches<device::ScaledSumJob> launches("test", &device::Table::scaled_sum, job);
+    launches.add(y.slice(0, 0, count).to(gpu), to.mutable_device_bytes("test"));
+    launches.finish();
+    return to;
+  };
+  const Tensor wanted = x + affine(y, 0.3, 0.0);
+  CHECK(same_bits(sum_of({0.3, true, true, {}}, 1000), wanted));
+  CHECK(!same_bits(sum_of({0.3, false, true, {}}, 1000), wanted));             // a kernel that leaves out the factor
+  CHECK(!same_bits(sum_of({0.3, true, false, {}}, 1000), wanted));             // one that forgets what is there
+  CHECK(!same_bits(sum_of({0.3 * (1 + 1e-7), true, true, {}}, 1000), wanted)); // one that rounds the factor otherwise
+  CHECK(!same_bits(sum_of({0.3, true, true, {}}, 999), wanted));               // one that stops too early
+  const Tensor fused = x.to(DType::f64) + affine(y.to(DType::f64), static_cast<double>(0.3F), 0.0);
+  CHECK(!same_bits(fused.to(DType::f32), wanted)); // one that rounds once
+  const double norm = optim::gradient_norm({x.to(gpu), y.to(gpu)});
+  CHECK(optim::gradient_norm({x.slice(0, 0, 999).to(gpu), y.to(gpu)}) != norm);
+  CHECK(optim::gradient_norm({x.to(gpu), x.to(gpu)}) != norm);
 }
 
 TEST_CASE("a gradient elsewhere than its parameter is refused, and nothing changes") {
