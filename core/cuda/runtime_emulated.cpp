@@ -47,8 +47,10 @@ emulator::Stream::Temper temper(device::Lane lane) {
 }
 
 /// Whether that one's waits for events are left out.
-bool is_deaf(const char* who) {
-  static const std::string deaf = setting("EQUIGRAD_EMULATOR_DEAF", "");
+bool is_deaf(const std::string& who) {
+  const std::string deaf = setting("EQUIGRAD_EMULATOR_DEAF", "");
+  if (!deaf.empty() && deaf != "compute" && deaf != "copy" && deaf != "host")
+    throw emulator::Error("EQUIGRAD_EMULATOR_DEAF is '" + deaf + "'");
   return deaf == who;
 }
 
