@@ -151,9 +151,9 @@ struct Work {
           }
           write(to.type, d, column + i, sum);
         }
-        const auto written = [&](void* of, std::int64_t first) {
-          eg::emulator::note_written(static_cast<std::byte*>(of) + first * size_of(to.type),
-                                     static_cast<std::size_t>(to.rows * size_of(to.type)));
+        const auto written = [type = to.type, rows = to.rows](void* matrix, std::int64_t first) {
+          eg::emulator::note_written(static_cast<std::byte*>(matrix) + first * size_of(type),
+                                     static_cast<std::size_t>(rows * size_of(type)));
         };
         written(d, column);
         if (product.has_gelu()) written(product.aux, j * product.aux_ld);
