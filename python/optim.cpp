@@ -6,6 +6,7 @@
 #include "bindings.h"
 
 #include <fmt/format.h>
+#include <map>
 #include <nanobind/stl/unique_ptr.h>
 
 namespace eg::python {
@@ -14,20 +15,97 @@ namespace {
 using optim::Optimizer;
 using optim::Schedule;
 
+/// Throws TypeError unless it is a number or a function of the step.
+void check_rate(nb::handle rate) {
+  if (PyCallable_Check(rate.ptr()) == 0 && !attribute_from(rate, AttrKind::real))
+    refuse_type("lr", "a number or a function of the step", rate);
+}
+
+double rate_of_step(nb::handle self, nb::handle given) {
+  const nb::object own = given.is_none() ? nb::getattr(self, "_lr", nb::none()) : nb::borrow(given);
+  if (own.is_none())
+    throw nb::type_error("step: give a learning rate: step(gradients, 1e-3), or lr=1e-3 when the optimizer is made");
+  const nb::object rate = PyCallable_Check(own.ptr()) != 0 ? own(nb::cast<Optimizer&>(self).steps()) : own;
+  const auto number = attribute_from(rate, AttrKind::real);
+  if (!number) refuse_type("step: the learning rate", "a number", rate);
+  return std::get<double>(*number);
+}
+
+std::string state_name(std::size_t i, const std::string& name) { return fmt::format("{}.{}", i, name); }
+
+nb::dict state_dict(const Optimizer& self) {
+  nb::dict dict;
+  dict["steps"] = to_python(Tensor::from<std::int64_t>({self.steps()}, {}));
+  for (std::size_t i = 0; i < self.parameters().size(); ++i)
+    for (const auto& [name, tensor] : self.state(i)) dict[state_name(i, name).c_str()] = to_python(tensor);
+  return dict;
+}
+
+void load_state_dict(Optimizer& self, const nb::dict& state) {
+  std::map<std::string, Tensor> given;
+  for (auto& [name, tensor] : named_tensors_from(state, "load_state_dict")) given.emplace(name, tensor);
+  const auto take = [&](const std::string& name) {
+    const auto found = given.find(name);
+    if (found == given.end()) throw ValueError(fmt::format("load_state_dict: '{}' is missing", name));
+    const Tensor tensor = found->second;
+    given.erase(found);
+    return tensor;
+  };
+  const Tensor steps = take("steps");
+  if (steps.dtype() != DType::i64 || steps.numel() != 1 || steps.item() < 0)
+    throw ValueError("load_state_dict: 'steps' must be one i64 that is not negative");
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  for (std::size_t i = 0; i < self.parameters().size(); ++i)
+    for (const auto& [name, own] : self.state(i)) {
+      const Tensor tensor = take(state_name(i, name));
+      if (tensor.shape() != own.shape())
+        throw ShapeError(fmt::format("load_state_dict: '{}' is {}, not {}", state_name(i, name), tensor.shape().str(),
+                                     own.shape().str()));
+      if (tensor.dtype() != own.dtype())
+        throw DTypeError(fmt::format("load_state_dict: '{}' is {}, not {}", state_name(i, name),
+                                     name_of(tensor.dtype()), name_of(own.dtype())));
+      copies.emplace_back(own, tensor);
+    }
+  if (!given.empty()) throw ValueError(fmt::format("load_state_dict: there is no '{}'", given.begin()->first));
+  for (auto& [own, tensor] : copies) own.copy_from(tensor.to(own.device()));
+  self.set_steps(steps.to(Device::cpu()).data<std::int64_t>()[0]);
+}
+
 void bind_optimizer(nb::module_& m) {
-  nb::class_<Optimizer>(m, "Optimizer", "One update rule over a list of parameters, which it writes in place.")
+  nb::class_<Optimizer>(m, "Optimizer", nb::dynamic_attr(),
+                        "One update rule over a list of parameters, which it writes in place.")
       // Not stopped half-way: a signal waits for the step to end.
       .def(
           "step",
-          [](Optimizer& self, nb::handle gradients, double learning_rate) {
+          [](nb::handle self, nb::handle gradients, nb::handle learning_rate) {
+            const double rate = rate_of_step(self, learning_rate);
             const Tensors g = tensors_from(gradients, "step: gradients");
+            auto& optimizer = nb::cast<Optimizer&>(self);
             const nb::gil_scoped_release unlocked;
-            self.step(g, learning_rate);
+            optimizer.step(g, rate);
           },
-          "gradients"_a, "learning_rate"_a,
-          "Updates every parameter from its gradient, in the same order; None skips one.",
+          "gradients"_a, "learning_rate"_a = nb::none(),
+          "Updates every parameter from its gradient, in the same order; None skips one. The learning rate is `lr` "
+          "where none is given.",
           nb::sig("def step(self, gradients: collections.abc.Sequence[equigrad._core.Tensor | None], learning_rate: "
-                  "float) -> None"))
+                  "float | None = None) -> None"))
+      .def_prop_rw(
+          "lr", [](nb::handle self) { return nb::getattr(self, "_lr", nb::none()); },
+          [](nb::handle self, nb::handle rate) {
+            check_rate(rate);
+            nb::setattr(self, "_lr", rate);
+          },
+          "The learning rate of steps that are given none: a number, or a function of the step, such as a Schedule.",
+          nb::for_getter(nb::sig("def lr(self) -> float | collections.abc.Callable[[int], float] | None")),
+          nb::for_setter(nb::sig("def lr(self, value: float | collections.abc.Callable[[int], float]) -> None")))
+      .def("state_dict", &state_dict,
+           "The number of steps and the state of every parameter by name: the optimiser's own tensors, not copies.",
+           nb::sig("def state_dict(self) -> dict[str, equigrad._core.Tensor]"))
+      .def("load_state_dict", &load_state_dict, "state"_a,
+           "Copies what state_dict() gave into this one: a run goes on with the same bits. Raises ValueError, "
+           "ShapeError "
+           "or DTypeError for what does not fit; nothing is changed then.",
+           nb::sig("def load_state_dict(self, state: collections.abc.Mapping[str, typing.Any]) -> None"))
       .def_prop_rw("steps", &Optimizer::steps, &Optimizer::set_steps, "Steps taken so far.")
       .def_prop_ro("name", &Optimizer::name)
       .def_prop_ro("parameters", &Optimizer::parameters)
@@ -45,7 +123,7 @@ void bind_optimizer(nb::module_& m) {
       .def(
           "__reduce_ex__",
           [](nb::handle, int) -> nb::object {
-            throw nb::type_error("an optimizer cannot be copied or pickled; save state(i) of every parameter");
+            throw nb::type_error("an optimizer cannot be copied or pickled; save state_dict()");
           },
           nb::sig("def __reduce_ex__(self, protocol: typing.SupportsIndex, /) -> typing.Any"))
       .def("__repr__", [](const Optimizer& self) {
@@ -53,70 +131,198 @@ void bind_optimizer(nb::module_& m) {
       });
 }
 
+/// What every rule takes beside its own numbers: parameters, or groups of them as PyTorch has them,
+/// [{"params": [...], "lr": 1e-4, "weight_decay": 0.0}, ...], and the learning rate of steps that are given none.
+struct Group {
+  Tensors parameters;
+  std::optional<double> rate, decay;
+  bool hidden = true;
+};
+
+std::vector<Group> groups_from(nb::handle parameters) {
+  const bool listed = (nb::isinstance<nb::list>(parameters) || nb::isinstance<nb::tuple>(parameters)) &&
+                      nb::len(parameters) > 0 && nb::isinstance<nb::dict>(nb::object(parameters[0]));
+  if (!listed) return {{tensors_from(parameters, "parameters"), {}, {}}};
+  std::vector<Group> groups;
+  for (const nb::handle item : parameters) {
+    if (!nb::isinstance<nb::dict>(item)) refuse_type("parameters: a group", "a dict", item);
+    Group group;
+    bool named = false;
+    for (const auto [key, value] : nb::borrow<nb::dict>(item)) {
+      const std::string name = text_from(key, "parameters: a name in a group");
+      if (name == "params") {
+        group.parameters = tensors_from(value, "parameters: 'params'");
+        named = true;
+      } else if (name == "hidden") {
+        group.hidden = nb::cast<bool>(value);
+      } else if (name == "lr" || name == "weight_decay") {
+        const auto number = attribute_from(value, AttrKind::real);
+        if (!number) refuse_type(fmt::format("parameters: '{}'", name), "a number", value);
+        (name == "lr" ? group.rate : group.decay) = std::get<double>(*number);
+      } else {
+        throw ValueError(fmt::format("parameters: a group has params, lr, weight_decay and hidden, not '{}'", name));
+      }
+    }
+    if (!named) throw ValueError("parameters: a group without 'params'");
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+/// value / base as a factor of the rule's own number.
+double factor_of(std::optional<double> value, double base, const char* what) {
+  if (!value || *value == base) return 1.0;
+  if (base == 0.0)
+    throw ValueError(fmt::format("parameters: a group has {}, which needs one of the optimizer's that is not 0", what));
+  return *value / base;
+}
+
+/// Makes the optimiser by `make(parameters)`, with the groups' numbers as factors of `rate` and `decay`.
+template <class Make> nb::object made(nb::handle parameters, nb::handle rate, double decay, Make make) {
+  const std::vector<Group> groups = groups_from(parameters);
+  Tensors all;
+  std::vector<optim::ParameterSettings> settings;
+  const auto base = attribute_from(rate, AttrKind::real);
+  for (const Group& group : groups) {
+    if (group.rate && !base) throw ValueError("parameters: a group has lr, which needs lr=... of the optimizer");
+    const optim::ParameterSettings own{.learning_rate =
+                                           group.rate ? factor_of(group.rate, std::get<double>(*base), "lr") : 1.0,
+                                       .weight_decay = factor_of(group.decay, decay, "weight_decay"),
+                                       .hidden = group.hidden};
+    all.insert(all.end(), group.parameters.begin(), group.parameters.end());
+    settings.insert(settings.end(), group.parameters.size(), own);
+  }
+  std::unique_ptr<Optimizer> optimizer = make(std::move(all));
+  optimizer->set_settings(std::move(settings));
+  nb::object object = nb::cast(std::move(optimizer));
+  if (!rate.is_none()) object.attr("lr") = nb::borrow(rate);
+  return object;
+}
+
+using Betas = std::optional<std::pair<double, double>>;
+
+constexpr const char* parameters_words = "parameters: collections.abc.Iterable[typing.Any], "
+                                         "lr: float | collections.abc.Callable[[int], float] | None = None, ";
+
+/// Adam's and AdamW's, which take the same numbers.
+template <class Rule> void bind_adam(nb::module_& m, const char* name, const char* doc, Rule rule) {
+  const optim::AdamOptions defaults;
+  m.def(
+      name,
+      [rule](nb::handle parameters, nb::handle lr, const Betas& betas, double eps, double weight_decay, double beta1,
+             double beta2) {
+        const optim::AdamOptions options{.beta1 = betas ? betas->first : beta1,
+                                         .beta2 = betas ? betas->second : beta2,
+                                         .eps = eps,
+                                         .weight_decay = weight_decay};
+        return made(parameters, lr, weight_decay, [&](Tensors all) { return rule(std::move(all), options); });
+      },
+      "parameters"_a, "lr"_a = nb::none(), "betas"_a = nb::none(), "eps"_a = defaults.eps,
+      "weight_decay"_a = defaults.weight_decay, "beta1"_a = defaults.beta1, "beta2"_a = defaults.beta2, doc,
+      nb::sig(
+          fmt::format("def {}({}betas: tuple[float, float] | None = None, eps: float = {}, weight_decay: float = {}, "
+                      "beta1: float = {}, beta2: float = {}) -> Optimizer",
+                      name, parameters_words, defaults.eps, defaults.weight_decay, defaults.beta1, defaults.beta2)
+              .c_str()));
+}
+
 void bind_rules(nb::module_& m) {
   m.def(
       "SGD",
-      [](Tensors parameters, double momentum, bool nesterov, double weight_decay) {
-        return optim::sgd(std::move(parameters),
-                          {.momentum = momentum, .nesterov = nesterov, .weight_decay = weight_decay});
+      [](nb::handle parameters, nb::handle lr, double momentum, bool nesterov, double weight_decay) {
+        return made(parameters, lr, weight_decay, [&](Tensors all) {
+          return optim::sgd(std::move(all), {.momentum = momentum, .nesterov = nesterov, .weight_decay = weight_decay});
+        });
       },
-      "parameters"_a, "momentum"_a = 0.0, "nesterov"_a = false, "weight_decay"_a = 0.0,
-      "v = momentum v + g; w -= lr (nesterov ? g + momentum v : v).");
-  const optim::AdamOptions defaults;
-  m.def(
-      "Adam",
-      [](Tensors parameters, double beta1, double beta2, double eps, double weight_decay) {
-        return optim::adam(std::move(parameters),
-                           {.beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = weight_decay});
-      },
-      "parameters"_a, "beta1"_a = defaults.beta1, "beta2"_a = defaults.beta2, "eps"_a = defaults.eps,
-      "weight_decay"_a = defaults.weight_decay, "Kingma and Ba, ICLR 2015; weight decay is added to the gradient.");
-  m.def(
-      "AdamW",
-      [](Tensors parameters, double beta1, double beta2, double eps, double weight_decay) {
-        return optim::adamw(std::move(parameters),
-                            {.beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = weight_decay});
-      },
-      "parameters"_a, "beta1"_a = defaults.beta1, "beta2"_a = defaults.beta2, "eps"_a = defaults.eps,
-      "weight_decay"_a = defaults.weight_decay, "The same after w *= 1 - lr weight_decay. ICLR 2019.");
+      "parameters"_a, "lr"_a = nb::none(), "momentum"_a = 0.0, "nesterov"_a = false, "weight_decay"_a = 0.0,
+      "v = momentum v + g; w -= lr (nesterov ? g + momentum v : v).",
+      nb::sig(fmt::format("def SGD({}momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0) -> "
+                          "Optimizer",
+                          parameters_words)
+                  .c_str()));
+  bind_adam(m, "Adam", "Kingma and Ba, ICLR 2015; weight decay is added to the gradient.",
+            [](Tensors all, const optim::AdamOptions& options) { return optim::adam(std::move(all), options); });
+  bind_adam(m, "AdamW", "The same after w *= 1 - lr weight_decay. ICLR 2019.",
+            [](Tensors all, const optim::AdamOptions& options) { return optim::adamw(std::move(all), options); });
   const optim::RmsPropOptions rms;
   m.def(
       "RMSprop",
-      [](Tensors parameters, double alpha, double eps, double momentum, double weight_decay) {
-        return optim::rmsprop(std::move(parameters),
-                              {.alpha = alpha, .eps = eps, .momentum = momentum, .weight_decay = weight_decay});
+      [](nb::handle parameters, nb::handle lr, double alpha, double eps, double momentum, double weight_decay) {
+        return made(parameters, lr, weight_decay, [&](Tensors all) {
+          return optim::rmsprop(std::move(all),
+                                {.alpha = alpha, .eps = eps, .momentum = momentum, .weight_decay = weight_decay});
+        });
       },
-      "parameters"_a, "alpha"_a = rms.alpha, "eps"_a = rms.eps, "momentum"_a = rms.momentum,
-      "weight_decay"_a = rms.weight_decay, "Tieleman and Hinton, 2012; weight decay is added to the gradient.");
+      "parameters"_a, "lr"_a = nb::none(), "alpha"_a = rms.alpha, "eps"_a = rms.eps, "momentum"_a = rms.momentum,
+      "weight_decay"_a = rms.weight_decay, "Tieleman and Hinton, 2012; weight decay is added to the gradient.",
+      nb::sig(
+          fmt::format("def RMSprop({}alpha: float = {}, eps: float = {}, momentum: float = {}, weight_decay: float = "
+                      "{}) -> Optimizer",
+                      parameters_words, rms.alpha, rms.eps, rms.momentum, rms.weight_decay)
+              .c_str()));
   const optim::LionOptions signs;
   m.def(
       "Lion",
-      [](Tensors parameters, double beta1, double beta2, double weight_decay) {
-        return optim::lion(std::move(parameters), {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay});
+      [](nb::handle parameters, nb::handle lr, const Betas& betas, double weight_decay, double beta1, double beta2) {
+        return made(parameters, lr, weight_decay, [&](Tensors all) {
+          return optim::lion(std::move(all), {.beta1 = betas ? betas->first : beta1,
+                                              .beta2 = betas ? betas->second : beta2,
+                                              .weight_decay = weight_decay});
+        });
       },
-      "parameters"_a, "beta1"_a = signs.beta1, "beta2"_a = signs.beta2, "weight_decay"_a = signs.weight_decay,
-      "w = (1 - lr weight_decay) w - lr sign(b1 m + (1-b1) g). Chen et al., 2023.");
+      "parameters"_a, "lr"_a = nb::none(), "betas"_a = nb::none(), "weight_decay"_a = signs.weight_decay,
+      "beta1"_a = signs.beta1, "beta2"_a = signs.beta2,
+      "w = (1 - lr weight_decay) w - lr sign(b1 m + (1-b1) g). Chen et al., 2023.",
+      nb::sig(
+          fmt::format("def Lion({}betas: tuple[float, float] | None = None, weight_decay: float = {}, beta1: float = "
+                      "{}, beta2: float = {}) -> Optimizer",
+                      parameters_words, signs.weight_decay, signs.beta1, signs.beta2)
+              .c_str()));
   const optim::AdafactorOptions factored;
   m.def(
       "Adafactor",
-      [](Tensors parameters, double clip, bool scale_parameter, double weight_decay) {
-        return optim::adafactor(std::move(parameters),
-                                {.clip = clip, .scale_parameter = scale_parameter, .weight_decay = weight_decay});
+      [](nb::handle parameters, nb::handle lr, double clip, bool scale_parameter, double weight_decay) {
+        return made(parameters, lr, weight_decay, [&](Tensors all) {
+          return optim::adafactor(std::move(all),
+                                  {.clip = clip, .scale_parameter = scale_parameter, .weight_decay = weight_decay});
+        });
       },
-      "parameters"_a, "clip"_a = factored.clip, "scale_parameter"_a = factored.scale_parameter,
-      "weight_decay"_a = factored.weight_decay, "Moments of rows and columns alone. Shazeer and Stern, 2018.");
+      "parameters"_a, "lr"_a = nb::none(), "clip"_a = factored.clip, "scale_parameter"_a = factored.scale_parameter,
+      "weight_decay"_a = factored.weight_decay, "Moments of rows and columns alone. Shazeer and Stern, 2018.",
+      nb::sig(fmt::format("def Adafactor({}clip: float = {}, scale_parameter: bool = {}, weight_decay: float = {}) -> "
+                          "Optimizer",
+                          parameters_words, factored.clip, factored.scale_parameter ? "True" : "False",
+                          factored.weight_decay)
+                  .c_str()));
   const optim::MuonOptions orthogonal;
   m.def(
       "Muon",
-      [](Tensors parameters, double momentum, bool nesterov, double weight_decay, double eps) {
-        return optim::muon(std::move(parameters),
-                           {.momentum = momentum, .nesterov = nesterov, .weight_decay = weight_decay, .eps = eps});
+      [](nb::handle parameters, nb::handle lr, double momentum, bool nesterov, double weight_decay, double eps) {
+        return made(parameters, lr, weight_decay, [&](Tensors all) {
+          return optim::muon(std::move(all),
+                             {.momentum = momentum, .nesterov = nesterov, .weight_decay = weight_decay, .eps = eps});
+        });
       },
-      "parameters"_a, "momentum"_a = orthogonal.momentum, "nesterov"_a = orthogonal.nesterov,
+      "parameters"_a, "lr"_a = nb::none(), "momentum"_a = orthogonal.momentum, "nesterov"_a = orthogonal.nesterov,
       "weight_decay"_a = orthogonal.weight_decay, "eps"_a = orthogonal.eps,
-      "Momentum of matrices made orthogonal, AdamW for the rest. Jordan et al., 2024.");
-  m.def("make_optimizer", &optim::make_optimizer, "name"_a, "parameters"_a, "weight_decay"_a = 0.0, "eps"_a = 1e-8,
-        "By name: sgd, momentum, nesterov, adam, adamw, rmsprop, lion, adafactor, muon.");
+      "Momentum of matrices made orthogonal, AdamW for the rest. Jordan et al., 2024.",
+      nb::sig(
+          fmt::format("def Muon({}momentum: float = {}, nesterov: bool = {}, weight_decay: float = {}, eps: float = "
+                      "{}) -> Optimizer",
+                      parameters_words, orthogonal.momentum, orthogonal.nesterov ? "True" : "False",
+                      orthogonal.weight_decay, orthogonal.eps)
+              .c_str()));
+  m.def(
+      "make_optimizer",
+      [](const std::string& name, nb::handle parameters, double weight_decay, double eps, nb::handle lr) {
+        return made(parameters, lr, weight_decay,
+                    [&](Tensors all) { return optim::make_optimizer(name, std::move(all), weight_decay, eps); });
+      },
+      "name"_a, "parameters"_a, "weight_decay"_a = 0.0, "eps"_a = 1e-8, "lr"_a = nb::none(),
+      "By name: sgd, momentum, nesterov, adam, adamw, rmsprop, lion, adafactor, muon.",
+      nb::sig(
+          "def make_optimizer(name: str, parameters: collections.abc.Iterable[typing.Any], weight_decay: float = "
+          "0.0, eps: float = 1e-08, lr: float | collections.abc.Callable[[int], float] | None = None) -> Optimizer"));
 }
 
 void bind_gradients(nb::module_& m) {
