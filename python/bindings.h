@@ -105,10 +105,20 @@ nb::object to_python(const AttrValue& value);
 /// and types. Throws ValueError as attribute_from does.
 std::optional<Tensor> whole_element(nb::handle value, DType dtype);
 
-/// x[index]: integers, slices, None, Ellipsis and at most one list of positions. Recorded.
+/// x[index]: integers, slices, None, Ellipsis, lists of positions, masks, as PyTorch reads them. Recorded.
 Tensor get_item(const Tensor& x, nb::handle index);
 /// x[index] = value, written in place. Throws AutogradError while a tape listens.
 void set_item(Tensor& x, nb::handle index, nb::handle value);
+
+// --- keys that nobody gave ---
+
+/// The key of an argument; for None, the next of the default sequence (random.seed()).
+struct DefaultKey {
+  RandomKey key;
+  operator RandomKey() const { return key; } // NOLINT(google-explicit-constructor): it stands for one
+};
+/// The key that `object` is, or the next of the default sequence for None; nullopt for other types.
+std::optional<RandomKey> key_or_next(nb::handle object);
 
 // --- the interpreter's lock ---
 
@@ -162,3 +172,16 @@ void bind_devices(nb::module_& m);
 void bind_pickles(nb::module_& m);
 
 } // namespace eg::python
+
+template <> struct nanobind::detail::type_caster<eg::python::DefaultKey> {
+  NB_TYPE_CASTER(eg::python::DefaultKey, const_name("equigrad._core.random.Key | int | None"))
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept {
+    try {
+      const std::optional<eg::RandomKey> key = eg::python::key_or_next(source);
+      if (key) value.key = *key;
+      return key.has_value();
+    } catch (...) {
+      return false;
+    }
+  }
+};

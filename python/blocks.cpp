@@ -80,12 +80,15 @@ void bind_attention(nb::module_& m) {
       "Self-attention; qkv.weight [(heads + 2 kv_heads) head_dim, dim], proj.weight [dim, heads head_dim].");
   cls.def(
          "__init__",
-         [](nn::MultiHeadAttention* self, std::int64_t dim, std::int64_t heads, std::int64_t head_dim, RandomKey key,
+         [](nn::MultiHeadAttention* self, std::int64_t dim, std::int64_t heads, std::int64_t head_dim, DefaultKey key,
             std::int64_t kv_heads, bool bias, bool causal, double scale, double dropout, const nn::RotaryConfig& rotary,
             std::optional<bool> proj_bias) {
+           if (head_dim == 0 && (heads < 1 || dim % heads != 0))
+             throw ValueError(
+                 fmt::format("MultiHeadAttention: {} features do not divide into {} heads; give head_dim", dim, heads));
            new (self) nn::MultiHeadAttention({.dim = dim,
                                               .heads = heads,
-                                              .head_dim = head_dim,
+                                              .head_dim = head_dim == 0 ? dim / heads : head_dim,
                                               .kv_heads = kv_heads,
                                               .qkv_bias = bias,
                                               .proj_bias = proj_bias.value_or(bias),
@@ -95,9 +98,9 @@ void bind_attention(nb::module_& m) {
                                               .rotary = rotary},
                                              key);
          },
-         "dim"_a, "heads"_a, "head_dim"_a, "key"_a, "kv_heads"_a = 0, "bias"_a = true, "causal"_a = false,
-         "scale"_a = 0.0, "dropout"_a = 0.0, "rotary"_a = nn::RotaryConfig{}, "proj_bias"_a = nb::none(),
-         "proj_bias: of the output projection; None: as `bias`.")
+         "dim"_a, "heads"_a, "head_dim"_a = 0, "key"_a = nb::none(), "kv_heads"_a = 0, "bias"_a = true,
+         "causal"_a = false, "scale"_a = 0.0, "dropout"_a = 0.0, "rotary"_a = nn::RotaryConfig{},
+         "proj_bias"_a = nb::none(), "head_dim 0: dim / heads. proj_bias: of the output projection; None: as `bias`.")
       .def(
           "__call__",
           [](const nn::MultiHeadAttention& self, const Tensor& x, const MaybeTensor& addend, const MaybeTensor& mask,
@@ -130,7 +133,7 @@ void bind_attention(nb::module_& m) {
 void bind_block(nb::module_& m) {
   nb::class_<nn::Block, nn::Module> cls(m, "Block", "norm1, attention, norm2, mlp on [B, T, dim].");
   made_from_config<nn::Block>(cls);
-  cls.def(nb::init<const nn::BlockConfig&, RandomKey>(), "config"_a, "key"_a)
+  cls.def(nb::init<const nn::BlockConfig&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::Block& self, const Tensor& x, RandomKey key, const MaybeTensor& mask,

@@ -136,8 +136,9 @@ void bind_loading(nb::module_& m) {
               "equigrad._core.random.Key | int = ..., image_size: tuple[int, int] | None = None) -> tuple[Model, "
               "LoadReport]"));
   m.def(
-      "make_model", [](nb::handle config, RandomKey key) { return hub::make_model(json_from(config), key); },
-      "config"_a, "key"_a, "The model that the content of a config.json describes, with weights drawn from `key`.",
+      "make_model", [](nb::handle config, DefaultKey key) { return hub::make_model(json_from(config), key); },
+      "config"_a, "key"_a = nb::none(),
+      "The model that the content of a config.json describes, with weights drawn from `key`.",
       nb::sig("def make_model(config: collections.abc.Mapping[str, typing.Any], key: equigrad._core.random.Key | int) "
               "-> Model"));
   m.def(

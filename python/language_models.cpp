@@ -54,7 +54,7 @@ void bind_bert(nb::module_& m) {
   bind_bert_config(m);
   nb::class_<nn::Bert, nn::Module> cls(m, "Bert", "Embeddings, post-norm blocks, pooler, head.");
   made_from_config<nn::Bert>(cls);
-  cls.def(nb::init<const nn::BertConfig&, RandomKey>(), "config"_a, "key"_a)
+  cls.def(nb::init<const nn::BertConfig&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::Bert& self, const MaybeTensor& ids, const MaybeTensor& mask, const MaybeTensor& types,
@@ -146,7 +146,7 @@ void bind_decoder(nb::module_& m) {
       .def("truncate", &nn::DecoderCache::truncate, "length"_a, "Forgets all but the first `length` tokens.");
   nb::class_<nn::Decoder, nn::Module> cls(m, "Decoder", "Embedding, causal blocks, final norm, head.");
   made_from_config<nn::Decoder>(cls);
-  cls.def(nb::init<const nn::DecoderConfig&, RandomKey>(), "config"_a, "key"_a)
+  cls.def(nb::init<const nn::DecoderConfig&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::Decoder& self, const MaybeTensor& ids, const MaybeTensor& mask, const MaybeTensor& positions,

@@ -16,8 +16,8 @@ using MaybeTensor = std::optional<Tensor>;
 
 void bind_linear(nb::module_& m) {
   nb::class_<nn::Linear, nn::Module> cls(m, "Linear", "x W^T + b: weight [out, in], bias [out].");
-  cls.def(nb::init<std::int64_t, std::int64_t, RandomKey, bool>(), "in_features"_a, "out_features"_a, "key"_a,
-          "bias"_a = true)
+  cls.def(nb::init<std::int64_t, std::int64_t, DefaultKey, bool>(), "in_features"_a, "out_features"_a,
+          "key"_a = nb::none(), "bias"_a = true)
       .def(
           "__call__",
           [](const nn::Linear& self, const Tensor& x, const MaybeTensor& addend) {
@@ -42,8 +42,8 @@ template <class Layer, class Cls> void call_with_x(Cls& cls, const char* doc) {
 template <class Layer, class Cls> void call_with_key(Cls& cls, const char* doc) {
   cls.def(
       "__call__",
-      [](const Layer& self, const Tensor& x, RandomKey key) { return released([&] { return self(x, key); }); }, "x"_a,
-      "key"_a, doc);
+      [](const Layer& self, const Tensor& x, DefaultKey key) { return released([&] { return self(x, key); }); }, "x"_a,
+      "key"_a = nb::none(), doc);
 }
 
 void bind_norms(nb::module_& m) {
@@ -111,7 +111,7 @@ void bind_norms(nb::module_& m) {
 void bind_small_layers(nb::module_& m) {
   nb::class_<nn::Embedding, nn::Module> embedding(m, "Embedding", "Rows of weight [count, dim] by ids.");
   embedding
-      .def(nb::init<std::int64_t, std::int64_t, RandomKey, std::int64_t>(), "count"_a, "dim"_a, "key"_a,
+      .def(nb::init<std::int64_t, std::int64_t, DefaultKey, std::int64_t>(), "count"_a, "dim"_a, "key"_a = nb::none(),
            "padding"_a = -1)
       .def(
           "__call__", [](const nn::Embedding& self, const Tensor& ids) { return released([&] { return self(ids); }); },
@@ -145,14 +145,14 @@ void bind_conv(nb::module_& m) {
   nb::class_<nn::Conv2d, nn::Module> cls(m, "Conv2d", "weight [out, in / groups, kh, kw], bias [out].");
   cls.def(
       "__init__",
-      [](nn::Conv2d* self, std::int64_t in, std::int64_t out, nb::handle kernel, RandomKey key, nb::handle stride,
+      [](nn::Conv2d* self, std::int64_t in, std::int64_t out, nb::handle kernel, DefaultKey key, nb::handle stride,
          nb::handle padding, nb::handle dilation, std::int64_t groups, bool bias) {
         const Shape size = shape_from(kernel);
         new (self)
             nn::Conv2d(in, out, Size2(size[0], size[-1]), key, conv_options(stride, padding, dilation, groups), bias);
       },
-      "in_channels"_a, "out_channels"_a, "kernel"_a, "key"_a, "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
-      "groups"_a = 1, "bias"_a = true,
+      "in_channels"_a, "out_channels"_a, "kernel"_a, "key"_a = nb::none(), "stride"_a = 1, "padding"_a = 0,
+      "dilation"_a = 1, "groups"_a = 1, "bias"_a = true,
       nb::sig("def __init__(self, in_channels: int, out_channels: int, kernel: int | tuple[int, int], key: "
               "equigrad._core.random.Key | int, stride: int | tuple[int, int] = 1, padding: int | tuple[int, int] = "
               "0, dilation: int | tuple[int, int] = 1, groups: int = 1, bias: bool = True) -> None"));
@@ -172,10 +172,10 @@ void bind_mlp(nb::module_& m) {
   nb::class_<nn::Mlp, nn::Module> cls(m, "Mlp", "fc2(activation(fc1(x))); gated: fc2(activation(gate) up).");
   cls.def(
          "__init__",
-         [](nn::Mlp* self, std::int64_t dim, std::int64_t hidden, const std::string& activation, RandomKey key,
+         [](nn::Mlp* self, std::int64_t dim, std::int64_t hidden, const std::string& activation, DefaultKey key,
             bool bias,
             bool gated) { new (self) nn::Mlp(dim, hidden, nn::activation_named(activation), key, bias, gated); },
-         "dim"_a, "hidden"_a, "activation"_a, "key"_a, "bias"_a = true, "gated"_a = false)
+         "dim"_a, "hidden"_a, "activation"_a = "gelu", "key"_a = nb::none(), "bias"_a = true, "gated"_a = false)
       .def(
           "__call__",
           [](const nn::Mlp& self, const Tensor& x, const MaybeTensor& addend) {

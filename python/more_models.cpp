@@ -28,7 +28,7 @@ void bind_difm(nb::module_& m) {
       .done();
   nb::class_<nn::Difm, nn::Module> difm(m, "Difm", "Dual input-aware factorization machine for rows of a table.");
   made_from_config<nn::Difm>(difm);
-  difm.def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
+  difm.def(nb::init<const C&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::Difm& self, const MaybeTensor& ids, const MaybeTensor& values, RandomKey key) {
@@ -72,7 +72,7 @@ void bind_set_transformer(nb::module_& m) {
       .done();
   nb::class_<nn::SetTransformer, nn::Module> sets(m, "SetTransformer", "Invariant to the order of a set's elements.");
   made_from_config<nn::SetTransformer>(sets);
-  sets.def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
+  sets.def(nb::init<const C&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::SetTransformer& self, const Tensor& x, const MaybeTensor& valid) {
@@ -87,7 +87,7 @@ void bind_set_transformer(nb::module_& m) {
           "x"_a, "valid"_a = nb::none(), "[B, T, inputs] -> [B, T, dim]; permuted elements permute the result.")
       .def_ro("config", &nn::SetTransformer::config);
   nb::class_<nn::Pma, nn::Module> pma(m, "Pma", "Pooling by learned seeds: [B, T, dim] -> [B, k, dim].");
-  pma.def(nb::init<const B&, std::int64_t, RandomKey>(), "config"_a, "k"_a, "key"_a)
+  pma.def(nb::init<const B&, std::int64_t, DefaultKey>(), "config"_a, "k"_a, "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::Pma& self, const Tensor& z, const MaybeTensor& valid) {
@@ -143,7 +143,7 @@ void bind_moe(nb::module_& m) {
   nb::class_<nn::MixtureOfExperts, nn::Module> experts(m, "MixtureOfExperts",
                                                        "Mixture of experts in the place of an MLP.");
   made_from_config<nn::MixtureOfExperts>(experts);
-  experts.def(nb::init<const C&, RandomKey>(), "config"_a, "key"_a)
+  experts.def(nb::init<const C&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, RandomKey key) {

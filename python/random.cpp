@@ -11,6 +11,15 @@
 namespace eg::python {
 namespace {
 
+/// The default sequence: number n of it is seed's fold(n). Only with the interpreter's lock.
+struct DefaultSequence {
+  std::uint64_t seed = 0, drawn = 0;
+};
+DefaultSequence& default_sequence() {
+  static DefaultSequence sequence;
+  return sequence;
+}
+
 DType floating(nb::handle dtype) { return dtype_from(dtype).value_or(DType::f32); }
 
 void bind_key(nb::module_& m) {
@@ -49,58 +58,79 @@ void bind_key(nb::module_& m) {
 
 } // namespace
 
+std::optional<RandomKey> key_or_next(nb::handle object) {
+  if (object.is_none()) {
+    DefaultSequence& sequence = default_sequence();
+    return RandomKey{sequence.seed, 0x64656661756c74 /* "default" */}.fold(sequence.drawn++);
+  }
+  RandomKey key;
+  return nb::try_cast(object, key) ? std::optional(key) : std::nullopt;
+}
+
 void bind_random(nb::module_& parent) {
   nb::module_ m = parent.def_submodule("random", "Counter-based random numbers (Philox 4x32-10).");
   bind_key(m);
   m.def(
+      "seed",
+      [](std::uint64_t seed) {
+        default_sequence() = {seed, 0};
+      },
+      "seed"_a,
+      "Begins the default sequence anew: functions and modules that are given no key take its next one each. It begins "
+      "with seed 0, so a program draws the same numbers every time.");
+  m.def(
       "uniform",
-      [](nb::handle shape, RandomKey key, nb::handle low, nb::handle high, nb::handle dtype, nb::handle device) {
+      [](nb::handle shape, DefaultKey key, nb::handle low, nb::handle high, nb::handle dtype, nb::handle device) {
         const DeviceScope there(device_or_current(device, "uniform"));
         const char* const way_out = "low + (high - low) * uniform(shape, key)";
         return random_uniform(shape_from(shape), key, constant_from(low, "uniform", "low", way_out),
                               constant_from(high, "uniform", "high", way_out), floating(dtype));
       },
-      "shape"_a, "key"_a, "low"_a = 0.0, "high"_a = 1.0, "dtype"_a = "f32", "device"_a = nb::none(),
+      "shape"_a, "key"_a = nb::none(), "low"_a = 0.0, "high"_a = 1.0, "dtype"_a = "f32", "device"_a = nb::none(),
       "Uniform in [low, high). The same numbers on every device.",
-      nb::sig("def uniform(shape: int | collections.abc.Sequence[int], key: Key | int, low: float = 0.0, "
+      nb::sig("def uniform(shape: int | collections.abc.Sequence[int], key: Key | int | None = None, low: float = 0.0, "
               "high: float = 1.0, dtype: str = 'f32', device: str | None = None) -> equigrad._core.Tensor"));
   m.def(
       "normal",
-      [](nb::handle shape, RandomKey key, nb::handle mean, nb::handle stddev, nb::handle dtype, nb::handle device) {
+      [](nb::handle shape, DefaultKey key, nb::handle mean, nb::handle stddev, nb::handle dtype, nb::handle device) {
         const DeviceScope there(device_or_current(device, "normal"));
         const char* const way_out = "mean + stddev * normal(shape, key)";
         return random_normal(shape_from(shape), key, constant_from(mean, "normal", "mean", way_out),
                              constant_from(stddev, "normal", "stddev", way_out), floating(dtype));
       },
-      "shape"_a, "key"_a, "mean"_a = 0.0, "stddev"_a = 1.0, "dtype"_a = "f32", "device"_a = nb::none(),
+      "shape"_a, "key"_a = nb::none(), "mean"_a = 0.0, "stddev"_a = 1.0, "dtype"_a = "f32", "device"_a = nb::none(),
       "Normal(mean, stddev). The same numbers on every device.",
-      nb::sig("def normal(shape: int | collections.abc.Sequence[int], key: Key | int, mean: float = 0.0, "
+      nb::sig("def normal(shape: int | collections.abc.Sequence[int], key: Key | int | None = None, mean: float = 0.0, "
               "stddev: float = 1.0, dtype: str = 'f32', device: str | None = None) -> equigrad._core.Tensor"));
   m.def(
       "integers",
-      [](nb::handle shape, RandomKey key, std::int64_t low, std::int64_t high, nb::handle device) {
+      [](nb::handle shape, DefaultKey key, std::int64_t low, std::optional<std::int64_t> high, nb::handle device) {
+        if (!high) throw nb::type_error("integers: high must be given: integers(shape, low=0, high=10)");
         const DeviceScope there(device_or_current(device, "integers"));
-        return random_integers(shape_from(shape), key, low, high);
+        return random_integers(shape_from(shape), key, low, *high);
       },
-      "shape"_a, "key"_a, "low"_a, "high"_a, "device"_a = nb::none(), "Uniform integers in [low, high), i64.",
-      nb::sig("def integers(shape: int | collections.abc.Sequence[int], key: Key | int, low: int, high: int, "
+      "shape"_a, "key"_a = nb::none(), "low"_a = 0, "high"_a = nb::none(), "device"_a = nb::none(),
+      "Uniform integers in [low, high), i64.",
+      nb::sig("def integers(shape: int | collections.abc.Sequence[int], key: Key | int | None = None, low: int = 0, "
+              "high: int | None = None, "
               "device: str | None = None) -> equigrad._core.Tensor"));
   m.def(
       "permutation",
-      [](std::int64_t count, RandomKey key, nb::handle device) {
+      [](std::int64_t count, DefaultKey key, nb::handle device) {
         const DeviceScope there(device_or_current(device, "permutation"));
         return random_permutation(count, key);
       },
-      "count"_a, "key"_a, "device"_a = nb::none(), "A uniform permutation of 0..count-1, i64.",
-      nb::sig("def permutation(count: int, key: Key | int, device: str | None = None) -> equigrad._core.Tensor"));
+      "count"_a, "key"_a = nb::none(), "device"_a = nb::none(), "A uniform permutation of 0..count-1, i64.",
+      nb::sig("def permutation(count: int, key: Key | int | None = None, device: str | None = None) -> "
+              "equigrad._core.Tensor"));
   m.def(
       "nonidentity_permutation",
-      [](std::int64_t count, RandomKey key, nb::handle device) {
+      [](std::int64_t count, DefaultKey key, nb::handle device) {
         const DeviceScope there(device_or_current(device, "nonidentity_permutation"));
         return random_nonidentity_permutation(count, key);
       },
-      "count"_a, "key"_a, "device"_a = nb::none(), "The same, never the identity; count >= 2.",
-      nb::sig("def nonidentity_permutation(count: int, key: Key | int, device: str | None = None) -> "
+      "count"_a, "key"_a = nb::none(), "device"_a = nb::none(), "The same, never the identity; count >= 2.",
+      nb::sig("def nonidentity_permutation(count: int, key: Key | int | None = None, device: str | None = None) -> "
               "equigrad._core.Tensor"));
 }
 

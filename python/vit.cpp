@@ -60,7 +60,8 @@ void bind_vit(nb::module_& parent) {
   bind_config(m);
   nb::class_<nn::PatchEmbedding, nn::Linear> patches(m, "PatchEmbedding", "Images cut into patches, each projected.");
   patches
-      .def(nb::init<std::int64_t, std::int64_t, std::int64_t, RandomKey>(), "channels"_a, "patch"_a, "dim"_a, "key"_a)
+      .def(nb::init<std::int64_t, std::int64_t, std::int64_t, DefaultKey>(), "channels"_a, "patch"_a, "dim"_a,
+           "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::PatchEmbedding& self, const Tensor& images) { return released([&] { return self(images); }); },
@@ -72,7 +73,7 @@ void bind_vit(nb::module_& parent) {
   });
   nb::class_<nn::Vit, nn::Module> cls(m, "Vit", "Vision transformer: embed, encode, head.");
   made_from_config<nn::Vit>(cls);
-  cls.def(nb::init<const nn::VitConfig&, RandomKey>(), "config"_a, "key"_a)
+  cls.def(nb::init<const nn::VitConfig&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
           [](const nn::Vit& self, const Tensor& images, RandomKey key) {
