@@ -185,8 +185,21 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
           "Copies values in by name. Raises ShapeError or ValueError that list what does not fit; nothing is changed "
           "then.",
           nb::sig("def load_state_dict(self, state: collections.abc.Mapping[str, typing.Any]) -> None"))
-      .def("train", &nn::Module::train, "on"_a = true, "Dropout and the like behave as in training.")
-      .def("eval", &nn::Module::eval, "They behave as in evaluation.")
+      .def(
+          "train",
+          [](nn::Module& module, bool on) {
+            module.train(on);
+            return nb::find(module);
+          },
+          "on"_a = true, "Dropout and the like behave as in training. Returns the module.",
+          nb::sig("def train(self, on: bool = True) -> typing.Self"))
+      .def(
+          "eval",
+          [](nn::Module& module) {
+            module.eval();
+            return nb::find(module);
+          },
+          "They behave as in evaluation. Returns the module.", nb::sig("def eval(self) -> typing.Self"))
       .def_prop_ro("training", &nn::Module::training)
       .def(
           "to",

@@ -99,6 +99,18 @@ void bind_comparisons(nb::class_<Tensor>& cls) {
       "__hash__", [](const Tensor& x) { return static_cast<std::int64_t>(x.id()); }, "By identity of the value.");
 }
 
+/// x y where either may be a vector: A v, v A and v w, as NumPy has them.
+Tensor product(const Tensor& x, const Tensor& y) {
+  const bool row = x.rank() == 1, column = y.rank() == 1;
+  if (!row && !column) return matmul(x, y);
+  Tensor out = matmul(row ? x.unsqueeze(0) : x, column ? y.unsqueeze(-1) : y);
+  if (column) out = out.squeeze(-1);
+  return row ? out.squeeze(column ? -1 : -2) : out;
+}
+
+/// The whole quotient below x / y: what x - remainder(x, y) has of y. floor(x / y) would be 10 for 1 and 0.1.
+Tensor floor_quotient(const Tensor& x, const Tensor& y) { return round(div(sub(x, remainder(x, y)), y)); }
+
 Tensor unusable_number(const Tensor& x, double) {
   throw ShapeError("matmul: a number is no matrix; x is " + x.shape().str());
 }
@@ -112,10 +124,14 @@ Tensor of_truth(const Tensor& x, double) {
 void bind_tensor_operators(nb::class_<Tensor>& cls) {
   bind_arithmetic(cls);
   bind_comparisons(cls);
+  define(cls, "__matmul__", product, unusable_number);
   define(
-      cls, "__matmul__", [](const Tensor& x, const Tensor& y) { return matmul(x, y); }, unusable_number);
+      cls, "__rmatmul__", [](const Tensor& x, const Tensor& y) { return product(y, x); }, unusable_number);
+  define(cls, "__floordiv__", floor_quotient,
+         [](const Tensor& x, double s) { return floor_quotient(x, number_like(s, x)); });
   define(
-      cls, "__rmatmul__", [](const Tensor& x, const Tensor& y) { return matmul(y, x); }, unusable_number);
+      cls, "__rfloordiv__", [](const Tensor& x, const Tensor& y) { return floor_quotient(y, x); },
+      [](const Tensor& x, double s) { return floor_quotient(number_like(s, x), x); });
   define(cls, "__and__", logical_and, of_truth);
   define(cls, "__or__", logical_or, of_truth);
   define(cls, "__xor__", logical_xor, of_truth);

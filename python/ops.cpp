@@ -11,6 +11,7 @@
 #include "bindings.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -77,6 +78,17 @@ bool is_number_of_numpy(nb::handle value) {
   return nb::isinstance(value, nb::make_tuple(numpy.attr("integer"), numpy.attr("floating"), numpy.attr("bool_")));
 }
 
+/// Whether NumPy, PyTorch or JAX call an attribute `name` that a row calls `own`.
+bool is_other_name(std::string_view own, std::string_view name) {
+  constexpr std::array<std::array<std::string_view, 4>, 4> alike = {{{"axes", "axis", "dim", "dims"},
+                                                                     {"keepdim", "keepdims", "", ""},
+                                                                     {"correction", "ddof", "", ""},
+                                                                     {"eps", "epsilon", "", ""}}};
+  return std::ranges::any_of(alike, [&](const auto& names) {
+    return std::ranges::find(names, own) != names.end() && std::ranges::find(names, name) != names.end();
+  });
+}
+
 /// The arguments of one Python call, as a row's inputs and attributes. Inputs come first, then attributes, in the row's
 /// order; each can also be given by name.
 class Arguments {
@@ -119,12 +131,16 @@ private:
       if (name_of_slot(i) == name) return i;
       names.emplace_back(name_of_slot(i));
     }
+    for (std::size_t i = inputs(); i < slots(); ++i)
+      if (is_other_name(name_of_slot(i), name)) return i;
     const std::string hint = did_you_mean(name, names);
     refuse(fmt::format("{}: there is no attribute '{}'{}", op_.name, name,
                        hint.empty() ? fmt::format("; it takes {}", fmt::join(names, ", ")) : hint));
   }
 
   void set(std::size_t slot, nb::handle value) {
+    // axis=None is NumPy's word for what leaving it out means here.
+    if (slot >= inputs() && value.is_none() && !needed(slot)) return;
     given_[slot] = true;
     if (slot >= inputs())
       set_attribute(op_.attributes[slot - inputs()], value);
@@ -273,7 +289,7 @@ void bind_ops(nb::module_& m) {
       .def_prop_ro("has_gradient", [](const OpDef& op) { return has_gradient(op); })
       .def_prop_ro(
           "reference", [](const OpDef& op) { return op_reference_markdown(op); },
-          "Inputs, attributes, shapes, gradient, symmetries and cost, as docs/ops.md has them.")
+          "Inputs, attributes, shapes, gradient, symmetries and cost, as docs/ops/reference has them.")
       .def("__repr__", [](const OpDef& op) { return fmt::format("<op {}: {}>", op.name, op.math); });
   m.def(
       "op_names",
@@ -283,6 +299,11 @@ void bind_ops(nb::module_& m) {
         return names;
       },
       "Names of all rows.");
+  m.def(
+      "did_you_mean",
+      [](const std::string& word, const std::vector<std::string>& known) { return did_you_mean(word, known); },
+      "word"_a, "known"_a,
+      "\"; did you mean 'softmax'?\" for the known name that is nearest; empty where none is near.");
   m.def(
       "find_op", [](const std::string& name) { return &find_op(name); }, "name"_a, nb::rv_policy::reference,
       "The row of that name.");

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import ast
 import importlib
 import inspect
 import re
@@ -29,6 +30,29 @@ def import_parts(package):
     bare.__path__ = [str(package)]
     sys.modules["equigrad"] = bare
     return importlib.import_module("equigrad._core"), importlib.import_module("equigrad._rows")
+
+
+def method_stubs(core, rows, package):
+    """Of the methods that the package adds to Tensor: operations, and other libraries' names."""
+    lines = []
+    for name, operation in rows.methods():
+        op = core.find_op(operation)
+        if hasattr(core.Tensor, name):
+            continue
+        first, *others = signature_of(rows, op).split(", ")
+        result = rows.result_of(op)
+        words = f"equigrad.ops.{result.__name__}" if hasattr(result, "_fields") else text_of(result)
+        lines.append(f"def {name}({', '.join(['self', *others])}) -> {words}:")
+        lines.append('    """' + op.math.replace("\\", "\\\\") + '"""')
+    source = ast.parse((package / "_methods.py").read_text(encoding="utf-8"))
+    extra = next(node for node in source.body if isinstance(node, ast.ClassDef) and node.name == "OtherNames")
+    for method in extra.body:
+        if isinstance(method, ast.FunctionDef):
+            method.args.args[0].annotation = None
+            words = ast.unparse(method).replace("'builtins.int'", "builtins.int")
+            lines += words.split("\n")[:2]
+    lines += ["@property", "def mT(self) -> Tensor: ...", "def __getattr__(self, name: str) -> typing.NoReturn: ..."]
+    return "\n".join("    " + line for line in lines) + "\n\n"
 
 
 def text_of(annotation):
@@ -68,7 +92,9 @@ def function_stub(rows, op):
 
 
 def ops_stub(core, rows):
-    return HEADER + "\n" + "\n\n".join(function_stub(rows, core.find_op(name)) for name in core.op_names()) + "\n"
+    functions = "\n\n".join(function_stub(rows, core.find_op(name)) for name in core.op_names())
+    other = "\n".join(f"{name} = {operation}" for name, operation in rows._names.OPERATIONS.items())
+    return f"{HEADER}\n{functions}\n\n# Other libraries' names.\n{other}\n"
 
 
 def errors_stub(core):
@@ -79,6 +105,13 @@ def errors_stub(core):
         f'    """{error.__doc__}"""\n\n'
         for error in classes
     )
+
+
+def with_methods(text, core, rows, package):
+    """The generated text with the methods that the package adds to Tensor."""
+    before, cls, after = re.split(r"(class Tensor:\n    \"{3}\n.*?\n    \"{3}\n\n)", text, maxsplit=1, flags=re.DOTALL)
+    before = before.replace("import builtins\n", "import builtins\nimport typing\n\nimport equigrad.ops\n", 1)
+    return before + cls + method_stubs(core, rows, package) + after
 
 
 def spelled(base, core):
@@ -110,12 +143,13 @@ def corrected(text):
     return text
 
 
-def write_stubs(core, rows, folder):
+def write_stubs(core, rows, package, folder):
     from nanobind import stubgen
 
     stubgen.main(["-q", "-r", "-P", "-m", "equigrad._core", "-O", str(folder)])
     main = folder / "_core" / "__init__.pyi"
-    main.write_text(with_errors(main.read_text(encoding="utf-8"), core), encoding="utf-8")
+    text = with_errors(main.read_text(encoding="utf-8"), core)
+    main.write_text(with_methods(text, core, rows, package), encoding="utf-8")
     for path in (folder / "_core").glob("*.pyi"):
         path.write_text(corrected(path.read_text(encoding="utf-8")), encoding="utf-8")
     (folder / "ops.pyi").write_text(ops_stub(core, rows), encoding="utf-8")
@@ -133,10 +167,10 @@ def main():
     package = options.package.resolve()
     core, rows = import_parts(package)
     if not options.check:
-        write_stubs(core, rows, package)
+        write_stubs(core, rows, package, package)
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        write_stubs(core, rows, Path(folder))
+        write_stubs(core, rows, package, Path(folder))
         wanted, found = stubs_in(Path(folder)), stubs_in(package)
     stale = [str(name) for name in sorted({*wanted, *found}) if wanted.get(name) != found.get(name)]
     for name in stale:

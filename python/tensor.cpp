@@ -222,24 +222,6 @@ void bind_views(nb::class_<Tensor>& cls) {
       .def(
           "unsqueeze", [](const Tensor& x, int axis) { return x.unsqueeze(axis); }, "axis"_a,
           "With a new axis of extent 1.")
-      .def(
-          "sum",
-          [](const Tensor& x, nb::handle axes, bool keepdim) {
-            const Shape which = axes.is_none() ? Shape{} : shape_from(axes);
-            return released([&] { return sum(x, {which.begin(), which.end()}, keepdim); });
-          },
-          "axes"_a = nb::none(), "keepdim"_a = false, "Sum over axes, or over all.",
-          nb::sig("def sum(self, axes: int | collections.abc.Sequence[int] | None = None, keepdim: bool = False) -> "
-                  "Tensor"))
-      .def(
-          "mean",
-          [](const Tensor& x, nb::handle axes, bool keepdim) {
-            const Shape which = axes.is_none() ? Shape{} : shape_from(axes);
-            return released([&] { return mean(x, {which.begin(), which.end()}, keepdim); });
-          },
-          "axes"_a = nb::none(), "keepdim"_a = false, "Mean over axes, or over all.",
-          nb::sig("def mean(self, axes: int | collections.abc.Sequence[int] | None = None, keepdim: bool = False) -> "
-                  "Tensor"))
       .def("__getitem__", &get_item, "index"_a.none(), nb::sig("def __getitem__(self, index: typing.Any) -> Tensor"))
       .def("__setitem__", &set_item, "index"_a.none(), "value"_a,
            nb::sig("def __setitem__(self, index: typing.Any, value: typing.Any) -> None"))
@@ -286,6 +268,7 @@ void bind_makers(nb::module_& m) {
   m.def(
       "zeros",
       [](nb::handle shape, nb::handle dtype, nb::handle device) {
+        if (PyLong_Check(dtype.ptr())) throw nb::next_overload(); // zeros(2, 3)
         const DeviceScope there(device_or_current(device, "zeros"));
         return Tensor::zeros(shape_from(shape), dtype_or(dtype, DType::f32));
       },
@@ -293,14 +276,31 @@ void bind_makers(nb::module_& m) {
       nb::sig("def zeros(shape: int | collections.abc.Sequence[int], dtype: str = 'f32', device: str | None = None) -> "
               "Tensor"));
   m.def(
+      "zeros",
+      [](const nb::args& extents, nb::handle dtype, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "zeros"));
+        return Tensor::zeros(dims_from(extents), dtype_or(dtype, DType::f32));
+      },
+      "extents"_a, "dtype"_a = "f32", "device"_a = nb::none(), "The same with the extents one by one.",
+      nb::sig("def zeros(*extents: int, dtype: str = 'f32', device: str | None = None) -> Tensor"));
+  m.def(
       "ones",
       [](nb::handle shape, nb::handle dtype, nb::handle device) {
+        if (PyLong_Check(dtype.ptr())) throw nb::next_overload(); // ones(2, 3)
         const DeviceScope there(device_or_current(device, "ones"));
         return Tensor::ones(shape_from(shape), dtype_or(dtype, DType::f32));
       },
       "shape"_a, "dtype"_a = "f32", "device"_a = nb::none(), "A tensor of ones.",
       nb::sig("def ones(shape: int | collections.abc.Sequence[int], dtype: str = 'f32', device: str | None = None) -> "
               "Tensor"));
+  m.def(
+      "ones",
+      [](const nb::args& extents, nb::handle dtype, nb::handle device) {
+        const DeviceScope there(device_or_current(device, "ones"));
+        return Tensor::ones(dims_from(extents), dtype_or(dtype, DType::f32));
+      },
+      "extents"_a, "dtype"_a = "f32", "device"_a = nb::none(), "The same with the extents one by one.",
+      nb::sig("def ones(*extents: int, dtype: str = 'f32', device: str | None = None) -> Tensor"));
   m.def(
       "full",
       [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device) {

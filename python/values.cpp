@@ -18,7 +18,6 @@ nb::object dtypes_module(const char* member) { return nb::module_::import_("equi
 
 std::optional<DType> dtype_from(nb::handle name) {
   if (name.is_none()) return std::nullopt;
-  if (nb::isinstance<nb::str>(name)) return dtype_named(nb::cast<std::string>(name));
   const nb::object known = dtypes_module("name_of")(name);
   if (known.is_none()) throw nb::type_error("dtype: give a name: 'f32', 'f64', 'i64', 'u8', 'bool' or 'bf16'");
   return dtype_named(nb::cast<std::string>(known));

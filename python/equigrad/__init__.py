@@ -16,8 +16,9 @@ optim; permutations of models in permute; datasets, tokenizers and files in data
 # Before the library's first product: where NumPy uses the system's OpenBLAS, the library then takes an instance of its
 # own (core/base/shared_library.h), and neither changes the other's threads.
 import numpy as _numpy
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import _core
+from . import _core, _names
 from ._core import (
     AutogradError,
     CheckResult,
@@ -62,7 +63,9 @@ from ._core import (
     zeros,
 )
 from ._core.catalogue import verify
-from . import cuda, data, hub, nn, ops, optim, permute, random, testing
+from ._dtypes import bfloat16, float32, float64, int64, uint8
+from ._files import load, save
+from . import _methods, cuda, data, hub, nn, ops, optim, permute, random, testing
 from .autograd import (
     checkpoint,
     grad,
@@ -77,7 +80,27 @@ from .autograd import (
     vjp,
 )
 
+if _TYPE_CHECKING:
+    from .ops import *
+
+no_grad = pause
+manual_seed = random.seed
 __version__ = _core.__version__
+
+
+def __getattr__(name):
+    """eg.exp is eg.ops.exp, and so is every operation whose name the package has not otherwise."""
+    if name in ops.__all__ or name in _names.OPERATIONS:
+        globals()[name] = getattr(ops, name)
+        return globals()[name]
+    if name in _names.WORDS:
+        raise AttributeError(f"equigrad.{name}: {_names.WORDS[name]}")
+    raise AttributeError(f"module 'equigrad' has no '{name}'" + _core.did_you_mean(name, [*__all__, *ops.__all__]))
+
+
+def __dir__():
+    return sorted({*globals(), *ops.__all__})
+
 
 # Without the errors whose names are Python's own: `from equigrad import *` must not replace those.
 __all__ = [

@@ -51,3 +51,5 @@ class DType(str):
 
 
 NAMES = {name: DType(name) for name in _EQUAL_TO.values()}
+
+float32, float64, int64, uint8, bfloat16 = (NAMES[name] for name in ("f32", "f64", "i64", "u8", "bf16"))

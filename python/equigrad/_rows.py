@@ -4,7 +4,7 @@ import collections
 import inspect
 from collections.abc import Sequence
 
-from . import _core
+from . import _core, _names
 
 _TYPES = {
     "bool": bool,
@@ -99,6 +99,18 @@ def function_of(name):
     function.__doc__ = op.reference.strip()
     function.__signature__ = signature_of(op, result)
     return function
+
+
+def is_method(name):
+    """Whether an operation is one on a tensor that is given first, and no gradient of another."""
+    op = _core.find_op(name)
+    return not name.endswith("_backward") and not op.variadic and bool(op.inputs) and not op.inputs[0][1]
+
+
+def methods():
+    """(method, operation) of each: x.method(...) is ops.operation(x, ...)."""
+    own = [name for name in _core.op_names() if is_method(name)]
+    return [(name, name) for name in own] + [(other, name) for other, name in _names.OPERATIONS.items() if name in own]
 
 
 def unknown(name):

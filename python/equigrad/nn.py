@@ -1,3 +1,117 @@
 """Parameters, layers and models."""
 
+from collections.abc import Iterator
+
+from . import _core, _names, ops
+from ._core import Tensor
 from ._core.nn import *
+from ._core.nn import MultiHeadAttention, Mlp, Module, RmsNorm, Vit
+
+MLP, RMSNorm, ViT, MultiheadAttention = Mlp, RmsNorm, Vit, MultiHeadAttention
+
+
+class Sequential(Module):
+    """Calls modules or functions one after the other: Sequential(Linear(3, 8), ReLU(), Linear(8, 2)).
+
+    Parameters are called 0.weight, 0.bias, 2.weight and so on, after the places of their modules.
+    """
+
+    def __init__(self, *modules: Module) -> None:
+        super().__init__()
+        for i, module in enumerate(modules):
+            if not isinstance(module, Module):
+                raise TypeError(f"Sequential: {module!r} is no Module")
+            setattr(self, str(i), module)
+        self.count = len(modules)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for module in self:
+            x = module(x)
+        return x
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: int) -> Module:
+        return getattr(self, str(range(self.count)[i]))
+
+    def __iter__(self) -> Iterator[Module]:
+        return (self[i] for i in range(self.count))
+
+
+class Identity(Module):
+    """Gives x as it is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Flatten(Module):
+    """Makes one axis of those from start_dim to end_dim."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(self.start_dim, self.end_dim)
+
+
+class Softmax(Module):
+    """softmax(x) along an axis."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.softmax(x, axis=self.dim)
+
+
+class ReLU(Module):
+    """max(x, 0)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.relu(x)
+
+
+class GELU(Module):
+    """x Phi(x); approximate="tanh" for the approximation by tanh."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        if approximate not in ("none", "tanh"):
+            raise ValueError(f"GELU: approximate is 'none' or 'tanh', not {approximate!r}")
+        self.approximate = approximate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.gelu_tanh(x) if self.approximate == "tanh" else ops.gelu(x)
+
+
+class SiLU(Module):
+    """x sigmoid(x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.silu(x)
+
+
+class Tanh(Module):
+    """tanh(x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.tanh(x)
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.sigmoid(x)
+
+
+def __getattr__(name: str) -> object:
+    words = _names.MODULE_WORDS.get(name)
+    if words is not None:
+        raise AttributeError(f"equigrad.nn.{name}: {words}")
+    known = [other for other in globals() if not other.startswith("_")]
+    raise AttributeError(f"module 'equigrad.nn' has no '{name}'" + _core.did_you_mean(name, known))

@@ -16,7 +16,8 @@ def programs():
 
 
 @pytest.mark.parametrize("program", list(programs()))
-def test_program(program, capsys):
+def test_program(program, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(program, "page", "exec"), {})
 
 

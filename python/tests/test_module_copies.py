@@ -45,6 +45,11 @@ MODULES = {
     "SetTransformer": lambda: eg.nn.SetTransformer(eg.nn.SetTransformerConfig(inputs=2, inducing=3), key=1),
     "Pma": lambda: eg.nn.Pma(eg.nn.SetBlockConfig(dim=8, heads=2), 3, key=1),
     "MixtureOfExperts": lambda: eg.nn.MixtureOfExperts(eg.nn.MoeConfig(dim=4, hidden=6, experts=3), key=1),
+    "Sequential": lambda: eg.nn.Sequential(eg.nn.Linear(3, 4, key=1), eg.nn.Tanh(), eg.nn.Linear(4, 2, key=2)),
+    "GELU": lambda: eg.nn.GELU(approximate="tanh"),
+    "Flatten": lambda: eg.nn.Flatten(0, 1),
+    "Softmax": lambda: eg.nn.Softmax(dim=0),
+    **{name: getattr(eg.nn, name) for name in ("Identity", "ReLU", "SiLU", "Sigmoid", "Tanh")},
 }
 
 CALLS = {
@@ -63,6 +68,10 @@ CALLS = {
     "Pma": lambda m: [m(eg.random.normal((1, 4, 8), key=2))],
     **dict.fromkeys(("PatchEmbedding", "Vit"), lambda m: [m(eg.random.normal((1, 3, 4, 4), key=2))]),
     **dict.fromkeys(("Mlp", "MixtureOfExperts"), lambda m: [m(eg.random.normal((2, 4), key=2))]),
+    **dict.fromkeys(
+        ("Sequential", "GELU", "Flatten", "Softmax", "Identity", "ReLU", "SiLU", "Sigmoid", "Tanh"),
+        lambda m: [m(eg.random.normal((2, 3), key=2))],
+    ),
     **dict.fromkeys(("Linear", "LayerNorm", "RmsNorm", "Norm"), lambda m: [m(eg.random.normal((2, 3), key=2))]),
 }
 
@@ -78,7 +87,8 @@ def same(a, b):
 
 
 def test_every_module_is_tried():
-    modules = {name for name, value in vars(eg.nn).items() if isinstance(value, type) and issubclass(value, eg.nn.Module)}
+    classes = [value for value in vars(eg.nn).values() if isinstance(value, type) and issubclass(value, eg.nn.Module)]
+    modules = {value.__name__ for value in classes}
     assert {type(make()).__name__ for make in MODULES.values()} == modules - {"Module"}
 
 

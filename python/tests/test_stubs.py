@@ -84,9 +84,9 @@ def test_a_type_checker_finds_mistakes(tmp_path):
         "x = eg.ones((2, 3))\n"
         "eg.ops.softmax(x, axis='last')\n"
         "eg.ops.softmx(x)\n"
-        "eg.nn.Linear(2, 3)\n"
+        "eg.nn.Linear(2)\n"
         "values: int = eg.ops.topk(x, k=1).values\n"
     )
     found = checked(str(program), tmp_path)
-    for line, words in [(3, "incompatible type"), (4, "softmx"), (5, "key"), (6, "Incompatible types")]:
+    for line, words in [(3, "incompatible type"), (4, "softmx"), (5, "out_features"), (6, "Incompatible types")]:
         assert any(f":{line}:" in message and words in message for message in found.splitlines()), found

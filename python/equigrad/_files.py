@@ -1,0 +1,26 @@
+"""Saves tensors by name, and reads them again."""
+
+from os import PathLike
+from typing import Any, Mapping
+
+from ._core import Tensor
+from ._core.data import load_safetensors, save_safetensors
+from ._core.nn import Module
+
+
+def save(what: Module | Mapping[str, Any], path: str | PathLike) -> None:
+    """Writes a module's state_dict(), or tensors by name, as safetensors.
+
+    The file is complete or not there. Raises TypeError for anything else; a model that is to become a folder with its
+    config is eg.hub's.
+    """
+    if isinstance(what, Module):
+        what = what.state_dict()
+    if not isinstance(what, Mapping):
+        raise TypeError(f"save: give a module or tensors by name, not {type(what).__name__}: eg.save({{'x': x}}, path)")
+    save_safetensors(path, dict(what))
+
+
+def load(path: str | PathLike) -> dict[str, Tensor]:
+    """Reads tensors by name: model.load_state_dict(eg.load(path))."""
+    return load_safetensors(path)

@@ -1,0 +1,67 @@
+"""Names that NumPy, PyTorch, JAX and MLX have for what the library calls otherwise, and words for what it does another way."""
+
+# Another library's name of an operation: it is the same function.
+OPERATIONS = {
+    "absolute": "abs",
+    "arctan": "atan",
+    "broadcast_to": "expand",
+    "cat": "concat",
+    "clip": "clamp",
+    "concatenate": "concat",
+    "divide": "div",
+    "equal": "eq",
+    "expand_dims": "unsqueeze",
+    "fix": "trunc",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "less": "lt",
+    "less_equal": "le",
+    "multiply": "mul",
+    "negative": "neg",
+    "not_equal": "ne",
+    "power": "pow",
+    "subtract": "sub",
+    "take_along_axis": "gather",
+    "take_along_dim": "gather",
+    "true_divide": "div",
+}
+
+_RECORD = "gradients come from a tape: with eg.Tape() as tape: loss = ...; tape.gradient(loss, parameters)"
+
+# Names that other libraries have and this one has another way for.
+WORDS = {
+    "backward": _RECORD,
+    "grad": "a tensor holds no gradient: tape.gradient(loss, x) gives it, or eg.grad(f)(x)",
+    "requires_grad": _RECORD,
+    "requires_grad_": _RECORD,
+    "retain_grad": _RECORD,
+    "is_leaf": _RECORD,
+    "zero_grad": "gradients are values, not state: there is nothing to clear",
+    "data": "write to the elements with x[...] = values, outside a tape",
+    "float16": "there is no float16; bfloat16 is stored in 16 bits",
+    "int32": "integers have 64 bits: int64",
+    "half": "there is no float16; x.to('bf16') is stored in 16 bits",
+    "add_": "operations do not change their inputs: x = x + y, or x[...] = values outside a tape",
+    "mul_": "operations do not change their inputs: x = x * y, or x[...] = values outside a tape",
+    "copy_": "x[...] = values, outside a tape",
+    "zero_": "x.fill(0), outside a tape",
+    "fill_": "x.fill(value), outside a tape",
+    "nonzero": "the number of results would depend on the values; use x[mask], or np.nonzero(x.numpy())",
+    "vmap": "operations take leading axes as a batch; eg.per_sample_gradients gives a gradient for each sample",
+    "jit": "operations run as they are called; there is nothing to compile",
+    "compile": "operations run as they are called; there is nothing to compile",
+    "device_put": "x.to('cuda')",
+    "inference_mode": "with eg.no_grad():",
+    "autograd": _RECORD,
+}
+
+# The same for modules.
+MODULE_WORDS = {
+    "ModuleList": "assign a list of modules to an attribute: self.blocks = [eg.nn.Block(...), ...]",
+    "ModuleDict": "assign each module to an attribute of its own",
+    "TransformerEncoderLayer": "eg.nn.Block(eg.nn.BlockConfig(dim=..., heads=...))",
+    "CrossEntropyLoss": "losses are functions: eg.ops.cross_entropy(logits, labels)",
+    "MSELoss": "losses are functions: eg.ops.mse_loss(x, target)",
+    "functional": "eg.ops has every operation as a function",
+    "init": "a module draws its weights from its key; write others with module.weight[...] = values",
+}
