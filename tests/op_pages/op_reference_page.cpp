@@ -197,7 +197,7 @@ samples, and at kinks and ties, against the tape in f64. Formulas that are off b
 |---|---|
 | `over` | the reduced axes as a tuple |
 | `wide(v)` | $\uparrow v$: a reduced tensor with the reduced axes in their places, of extent 1 |
-| `N` | the number of elements that one output is made of |
+| `N` | how many elements of $x$ are reduced to one of $y$ |
 | `at(index)` | 1 at the index along `axis`, else 0 |
 | `share(g, x)` | the cotangent of one element's loss |
 | `transposed(x)` | $A^\top g$ of a linear map, element by element $\langle g, A e_k \rangle$, by the row's reference |
@@ -206,7 +206,7 @@ samples, and at kinks and ties, against the tape in f64. Formulas that are off b
 ## How to read a symmetry
 
 The same permutation applied to all the axes named moves inputs to inputs and outputs to outputs, forward and in every gradient. Values that are indices
-along the permuted axis are relabelled with the inverse.
+along the permuted axis are relabelled with the inverse: where `argmax` gave place 2 and element 2 is now at place 5, it gives 5.
 
 ## What is no row
 

@@ -95,12 +95,15 @@ int main() {
   const Library keys = attention(q, rows(k, order), rows(v, order), g, 1);
   holds("y of permuted keys and values", keys.y, y);
   holds("gk of permuted keys and values", keys.gradients[1], rows(gradients.k, order));
+  holds("gv of permuted keys and values", keys.gradients[2], rows(gradients.v, order));
   const Library queries = attention(rows(q, swap), k, v, rows(g, swap), 1);
   holds("y of permuted queries", queries.y, rows(y, swap));
+  holds("gq of permuted queries", queries.gradients[0], rows(gradients.q, swap));
   holds("gk of permuted queries", queries.gradients[1], gradients.k);
   const Library inner = attention(columns(q, swap), columns(k, swap), v, g, 1);
   holds("y of permuted features of q and k", inner.y, y);
   holds("gq of permuted features", inner.gradients[0], columns(gradients.q, swap));
+  holds("gk of permuted features", inner.gradients[1], columns(gradients.k, swap));
   fails("y of permuted keys, values where they were", attention(q, rows(k, order), v, g, 1).y, y);
   return verdict();
 }
