@@ -1,10 +1,10 @@
 // The page "thief": recovers permutations from what a cloud sees.
 
+#include "apps/explore/pages.h"
+#include "apps/explore/small_block.h"
 #include "permute/recovery/key_recovery.h"
 #include "permute/recovery/matching.h"
 #include "permute/recovery/vocabulary.h"
-#include "apps/explore/pages.h"
-#include "apps/explore/small_block.h"
 
 #include "core/ops.h"
 #include "permute/blocks_key.h"
