@@ -206,6 +206,13 @@ Device Module::device() const {
   return Device::cpu();
 }
 
+std::vector<std::pair<std::string, Module*>> Module::children() const {
+  std::vector<std::pair<std::string, Module*>> list;
+  for (const Entry& entry : entries_)
+    if (entry.child != nullptr) list.emplace_back(entry.name, entry.child);
+  return list;
+}
+
 void Module::collect_all(std::vector<Tensor*>& out) const {
   for (const Entry& entry : entries_) {
     if (entry.tensor != nullptr) out.push_back(entry.tensor);

@@ -68,6 +68,8 @@ public:
   /// values, ShapeError for another shape, DTypeError for another type (f32 and f64 stand for each other); nothing is
   /// changed then.
   void adopt(const Contents& contents);
+  /// The modules that this one registered and their names, in order; not those inside them.
+  std::vector<std::pair<std::string, Module*>> children() const;
   /// The name under which the parent registered this module; empty for the outermost one.
   const std::string& name() const { return name_; }
 

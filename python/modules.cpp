@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <nanobind/operators.h>
+#include <set>
 
 namespace eg::python {
 
@@ -47,6 +48,8 @@ bool PyModule::assign(const std::string& name, nb::handle value) {
                     "build a new module",
                     name));
   if (!is_part(value)) return false;
+  if (name.empty() || name.find('.') != std::string::npos)
+    throw ValueError(fmt::format("module: '{}' cannot be the name of a part: it is empty or has a dot", name));
   if (nb::isinstance<PyParameter>(value)) {
     register_parameter(name, slot(name, nb::cast<PyParameter&>(value).value));
     order_.push_back(name);
@@ -161,6 +164,71 @@ int clear(PyObject* self) {
 PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(&traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&clear)}, {0, nullptr}};
 
+using NamedModules = std::vector<std::pair<std::string, nb::object>>;
+
+NamedModules children_of(nb::handle self) {
+  NamedModules list;
+  for (const auto& [name, child] : module_of(self, "module: self").children())
+    list.emplace_back(name, nb::cast(child, nb::rv_policy::reference_internal, self));
+  return list;
+}
+
+/// `self` under `name` and the modules in it, depth first, each once.
+void add_modules(const std::string& name, nb::handle self, std::set<const nn::Module*>& seen, NamedModules& list) {
+  if (!seen.insert(&module_of(self, "module: self")).second) return;
+  list.emplace_back(name, nb::borrow(self));
+  for (const auto& [child_name, child] : children_of(self))
+    add_modules(name.empty() ? child_name : name + "." + child_name, child, seen, list);
+}
+
+NamedModules modules_of(nb::handle self) {
+  std::set<const nn::Module*> seen;
+  NamedModules list;
+  add_modules("", self, seen, list);
+  return list;
+}
+
+nb::list without_names(const NamedModules& named) {
+  nb::list list;
+  for (const auto& [name, module] : named) list.append(module);
+  return list;
+}
+
+/// A line for each module, those inside a module below it: "(0): Linear, weight [4, 3], bias [4]".
+std::string tree_of(nb::handle self, int depth) {
+  std::string text = nb::str(self.type().attr("__name__")).c_str();
+  for (const nn::Parameter& p : module_of(self, "module: self").named_parameters())
+    if (p.name.find('.') == std::string::npos) text += fmt::format(", {} {}", p.name, p.value.shape().str());
+  for (const auto& [name, child] : children_of(self))
+    text += fmt::format("\n{:{}}({}): {}", "", 2 * depth + 2, name, tree_of(child, depth + 1));
+  return text;
+}
+
+void bind_tree(nb::class_<nn::Module, PyModule>& cls) {
+  cls.def("named_children", &children_of, "(name, module) of the modules that this one registered, in order.",
+          nb::sig("def named_children(self) -> list[tuple[str, Module]]"))
+      .def(
+          "children", [](nb::handle self) { return without_names(children_of(self)); }, "Those modules alone.",
+          nb::sig("def children(self) -> list[Module]"))
+      .def("named_modules", &modules_of,
+           "(name, module) of this module, whose name is empty, and of those in it, depth first, each once.",
+           nb::sig("def named_modules(self) -> list[tuple[str, Module]]"))
+      .def(
+          "modules", [](nb::handle self) { return without_names(modules_of(self)); }, "Those modules alone.",
+          nb::sig("def modules(self) -> list[Module]"))
+      .def(
+          "apply",
+          [](nb::handle self, const nb::callable& function) {
+            const NamedModules list = modules_of(self);
+            for (auto at = list.rbegin(); at != list.rend(); ++at) function(at->second);
+            return nb::borrow(self);
+          },
+          "function"_a, "Calls function(module) for every module in this one, and last for itself. Returns the module.",
+          nb::sig("def apply(self, function: collections.abc.Callable[[Module], typing.Any]) -> typing.Self"))
+      .def(
+          "__str__", [](nb::handle self) { return tree_of(self, 0); }, "The tree of modules with their parameters.");
+}
+
 void bind_state(nb::class_<nn::Module, PyModule>& cls) {
   cls.def(
          "named_parameters",
@@ -248,6 +316,7 @@ void bind_base(nb::module_& m) {
       "Parameters to attributes, and defines forward().");
   cls.def(nb::init<>());
   bind_state(cls);
+  bind_tree(cls);
   cls.def(
          "register_state",
          [](nb::handle self, const std::string& name, const Tensor& value) {
