@@ -6,6 +6,7 @@
 #include "path.h"
 #include "stoppable.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <memory>
 #include <nanobind/stl/unique_ptr.h>
@@ -31,6 +32,43 @@ Tensor pixels_of(const ImageDataset& dataset, std::int64_t i) {
                                     {dataset.channels(), dataset.height(), dataset.width()});
 }
 
+/// A dataset of images [N, channels, H, W] or [N, H, W] and labels [N].
+ImageDataset of_arrays(nb::handle images, nb::handle labels, std::optional<std::vector<std::string>> class_names,
+                       const std::string& name) {
+  const Tensor pixels = tensor_from(images, "ArrayDataset: images").to(Device::cpu()).contiguous();
+  const Tensor classes = import_array(labels, std::nullopt, std::nullopt).to(Device::cpu());
+  if (pixels.dtype() != DType::u8)
+    throw DTypeError(fmt::format("ArrayDataset: images are bytes (u8, 0 to 255), not {}", name_of(pixels.dtype())));
+  if (pixels.rank() != 3 && pixels.rank() != 4)
+    throw ShapeError(
+        fmt::format("ArrayDataset: images are [N, channels, H, W] or [N, H, W], not {}", pixels.shape().str()));
+  if (classes.dtype() != DType::i64 && classes.dtype() != DType::u8)
+    throw DTypeError(fmt::format("ArrayDataset: labels are integers, not {}", name_of(classes.dtype())));
+  if (classes.rank() != 1 || classes.size(0) != pixels.size(0))
+    throw ShapeError(
+        fmt::format("ArrayDataset: labels are [{}], one an image, not {}", pixels.size(0), classes.shape().str()));
+  const std::vector<std::int64_t> wide = classes.to(DType::i64).to_vector<std::int64_t>();
+  std::int64_t count = class_names ? static_cast<std::int64_t>(class_names->size()) : 0;
+  for (const std::int64_t label : wide) {
+    if (label < 0 || label >= (class_names ? count : 1'000'000))
+      throw ValueError(fmt::format("ArrayDataset: a label is {}; {}", label,
+                                   class_names ? fmt::format("there are {} class names", count)
+                                               : std::string("labels are 0 to 999999")));
+    if (!class_names) count = std::max(count, label + 1);
+  }
+  std::vector<std::string> names = class_names.value_or(std::vector<std::string>());
+  for (std::int64_t i = 0; !class_names && i < count; ++i) names.push_back(fmt::format("{}", i));
+  const std::uint8_t* first = pixels.data<std::uint8_t>();
+  const int rows = pixels.rank() - 2;
+  return {name,
+          pixels.rank() == 4 ? pixels.size(1) : 1,
+          pixels.size(rows),
+          pixels.size(rows + 1),
+          std::move(names),
+          Bytes(first, first + pixels.numel()),
+          std::vector<std::int32_t>(wide.begin(), wide.end())};
+}
+
 void bind_dataset(nb::module_& m) {
   nb::class_<ImageDataset>(m, "ImageDataset", "Labelled images of one size, held in memory.")
       .def_prop_ro("name", &ImageDataset::name)
@@ -47,6 +85,12 @@ void bind_dataset(nb::module_& m) {
                            d.width(), d.classes());
       });
   m.def(
+      "ArrayDataset", &of_arrays, "images"_a, "labels"_a, "class_names"_a = nb::none(), "name"_a = "arrays",
+      "Your own images as a dataset, for a Loader: u8 [N, channels, H, W] or [N, H, W], and labels [N] from 0 on. They "
+      "are copied. class_names: None for the numbers.",
+      nb::sig("def ArrayDataset(images: typing.Any, labels: typing.Any, class_names: collections.abc.Sequence[str] | "
+              "None = None, name: str = 'arrays') -> ImageDataset"));
+  m.def(
       "open_dataset",
       [](const std::string& name, const std::string& split, const Path& data_dir, std::int64_t limit, std::int64_t size,
          std::int64_t count, std::uint64_t seed) {
@@ -56,7 +100,8 @@ void bind_dataset(nb::module_& m) {
         });
       },
       "name"_a, "split"_a = "train", "data_dir"_a = "", "limit"_a = 0, "size"_a = 0, "count"_a = 0, "seed"_a = 0,
-      "cifar10, mnist, fashion-mnist, shapes or faces (generated) or a folder of class folders. data_dir: empty for "
+      "cifar10, mnist, fashion-mnist, shapes, digits or faces (generated) or a folder of class folders. data_dir: "
+      "empty for "
       "EQUIGRAD_DATA.");
 }
 
@@ -135,6 +180,14 @@ void bind_loader(nb::module_& m) {
           nb::sig("def __iter__(self) -> LoaderEpoch"))
       .def("__next__", &Loader::next, nb::call_guard<nb::gil_scoped_release>())
       .def("next", &Loader::next, nb::call_guard<nb::gil_scoped_release>(), "The next batch; epochs follow each other.")
+      .def(
+          "epoch",
+          [](nb::handle self, std::int64_t epoch) {
+            nb::cast<Loader&>(self).seek(epoch, 0);
+            return RestOfEpoch{nb::borrow(self), {}};
+          },
+          "epoch"_a, "The batches of that epoch: for batch in loader.epoch(3).",
+          nb::sig("def epoch(self, epoch: int) -> LoaderEpoch"))
       .def("seek", &Loader::seek, "epoch"_a, "batch"_a, "Makes next() go on with that batch.")
       .def("batch", &Loader::batch, "epoch"_a, "batch"_a, nb::call_guard<nb::gil_scoped_release>(),
            "One batch by its place; next() is not disturbed.");
