@@ -3,6 +3,8 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 
+#include "core/call.h"
+
 #include "bindings.h"
 
 #include <fmt/format.h>
@@ -34,10 +36,11 @@ double rate_of_step(nb::handle self, nb::handle given) {
 std::string state_name(std::size_t i, const std::string& name) { return fmt::format("{}.{}", i, name); }
 
 nb::dict state_dict(const Optimizer& self) {
+  const PauseRecording pause;
   nb::dict dict;
   dict["steps"] = to_python(Tensor::from<std::int64_t>({self.steps()}, {}));
   for (std::size_t i = 0; i < self.parameters().size(); ++i)
-    for (const auto& [name, tensor] : self.state(i)) dict[state_name(i, name).c_str()] = to_python(tensor);
+    for (const auto& [name, tensor] : self.state(i)) dict[state_name(i, name).c_str()] = to_python(tensor.clone());
   return dict;
 }
 
@@ -52,8 +55,8 @@ void load_state_dict(Optimizer& self, const nb::dict& state) {
     return tensor;
   };
   const Tensor steps = take("steps");
-  if (steps.dtype() != DType::i64 || steps.numel() != 1 || steps.item() < 0)
-    throw ValueError("load_state_dict: 'steps' must be one i64 that is not negative");
+  if (steps.dtype() != DType::i64 || steps.numel() != 1 || steps.item() < 0 || steps.item() > 1e15)
+    throw ValueError("load_state_dict: 'steps' must be one i64 from 0 to 10^15");
   std::vector<std::pair<Tensor, Tensor>> copies;
   for (std::size_t i = 0; i < self.parameters().size(); ++i)
     for (const auto& [name, own] : self.state(i)) {
@@ -98,8 +101,7 @@ void bind_optimizer(nb::module_& m) {
           "The learning rate of steps that are given none: a number, or a function of the step, such as a Schedule.",
           nb::for_getter(nb::sig("def lr(self) -> float | collections.abc.Callable[[int], float] | None")),
           nb::for_setter(nb::sig("def lr(self, value: float | collections.abc.Callable[[int], float]) -> None")))
-      .def("state_dict", &state_dict,
-           "The number of steps and the state of every parameter by name: the optimiser's own tensors, not copies.",
+      .def("state_dict", &state_dict, "Copies of the number of steps and of every parameter's state, by name.",
            nb::sig("def state_dict(self) -> dict[str, equigrad._core.Tensor]"))
       .def("load_state_dict", &load_state_dict, "state"_a,
            "Copies what state_dict() gave into this one: a run goes on with the same bits. Raises ValueError, "
@@ -182,9 +184,11 @@ template <class Make> nb::object made(nb::handle parameters, nb::handle rate, do
   const std::vector<Group> groups = groups_from(parameters);
   Tensors all;
   std::vector<optim::ParameterSettings> settings;
+  if (!rate.is_none()) check_rate(rate);
   const auto base = attribute_from(rate, AttrKind::real);
   for (const Group& group : groups) {
-    if (group.rate && !base) throw ValueError("parameters: a group has lr, which needs lr=... of the optimizer");
+    if (group.rate && !base)
+      throw ValueError("parameters: a group has lr, a factor of the optimizer's: give that a number, lr=1e-3");
     const optim::ParameterSettings own{.learning_rate =
                                            group.rate ? factor_of(group.rate, std::get<double>(*base), "lr") : 1.0,
                                        .weight_decay = factor_of(group.decay, decay, "weight_decay"),
