@@ -117,6 +117,17 @@ struct DefaultKey {
   RandomKey key;
   operator RandomKey() const { return key; } // NOLINT(google-explicit-constructor): it stands for one
 };
+/// The next key of the default sequence.
+RandomKey next_default_key();
+/// The key of a call, where None stands for the default.
+struct CallKey {
+  std::optional<RandomKey> given;
+  /// For None, the next of the default sequence where `module` is in training; in evaluation nothing is drawn.
+  template <class Module> RandomKey of(const Module& module) const {
+    if (given) return *given;
+    return module.training() ? next_default_key() : RandomKey{};
+  }
+};
 /// The key that `object` is, or the next of the default sequence for None; nullopt for other types.
 std::optional<RandomKey> key_or_next(nb::handle object);
 
@@ -180,6 +191,18 @@ template <> struct nanobind::detail::type_caster<eg::python::DefaultKey> {
       const std::optional<eg::RandomKey> key = eg::python::key_or_next(source);
       if (key) value.key = *key;
       return key.has_value();
+    } catch (...) {
+      return false;
+    }
+  }
+};
+
+template <> struct nanobind::detail::type_caster<eg::python::CallKey> {
+  NB_TYPE_CASTER(eg::python::CallKey, const_name("equigrad._core.random.Key | int | None"))
+  bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept {
+    try {
+      value.given = source.is_none() ? std::nullopt : eg::python::key_or_next(source);
+      return source.is_none() || value.given.has_value();
     } catch (...) {
       return false;
     }

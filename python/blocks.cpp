@@ -104,10 +104,11 @@ void bind_attention(nb::module_& m) {
       .def(
           "__call__",
           [](const nn::MultiHeadAttention& self, const Tensor& x, const MaybeTensor& addend, const MaybeTensor& mask,
-             const MaybeTensor& positions, RandomKey key) {
-            return released([&] { return self(x, or_undefined(addend), context(mask, positions), key); });
+             const MaybeTensor& positions, CallKey key) {
+            return released(
+                [&, drawn = key.of(self)] { return self(x, or_undefined(addend), context(mask, positions), drawn); });
           },
-          "x"_a, "addend"_a = nb::none(), "mask"_a = nb::none(), "positions"_a = nb::none(), "key"_a = RandomKey{},
+          "x"_a, "addend"_a = nb::none(), "mask"_a = nb::none(), "positions"_a = nb::none(), "key"_a = nb::none(),
           "x [B, T, dim] -> [B, T, dim]; mask against the scores [B, heads, T, T]: bool (seen) or floating (added).")
       .def(
           "trace",
@@ -136,9 +137,11 @@ void bind_block(nb::module_& m) {
   cls.def(nb::init<const nn::BlockConfig&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
-          [](const nn::Block& self, const Tensor& x, RandomKey key, const MaybeTensor& mask,
-             const MaybeTensor& positions) { return released([&] { return self(x, context(mask, positions), key); }); },
-          "x"_a, "key"_a = RandomKey{}, "mask"_a = nb::none(), "positions"_a = nb::none(),
+          [](const nn::Block& self, const Tensor& x, CallKey key, const MaybeTensor& mask,
+             const MaybeTensor& positions) {
+            return released([&, drawn = key.of(self)] { return self(x, context(mask, positions), drawn); });
+          },
+          "x"_a, "key"_a = nb::none(), "mask"_a = nb::none(), "positions"_a = nb::none(),
           "x [B, T, dim] -> [B, T, dim]; `key` feeds dropout.")
       .def_ro("config", &nn::Block::config)
       .def_ro("norm1", &nn::Block::norm1)

@@ -60,7 +60,7 @@ void bind_model(nb::module_& m) {
           "__call__",
           [](const Model& self, const nb::kwargs& inputs) {
             hub::Tensors list;
-            RandomKey key;
+            CallKey key;
             for (const auto [name, value] : inputs) {
               const auto word = nb::cast<std::string>(name);
               if (word == "key") {
@@ -69,7 +69,8 @@ void bind_model(nb::module_& m) {
               }
               list.emplace_back(word, input_from(value, word));
             }
-            return dict_of(released([&] { return self.forward(list, key); }));
+            const RandomKey drawn = key.of(self.module());
+            return dict_of(released([&] { return self.forward(list, drawn); }));
           },
           "model(input_ids=..., ...) -> {'last_hidden_state': ..., 'logits': ...}; `key` feeds dropout in training.",
           nb::sig("def __call__(self, *, key: equigrad._core.random.Key | int = ..., **inputs: equigrad._core.Tensor | "

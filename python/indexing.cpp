@@ -260,6 +260,9 @@ void set_item(Tensor& x, nb::handle index, nb::handle value) {
   if (graph_recording())
     throw AutogradError("index: a tape listens, and would not hear this write; use ops.where or ops.concat, or write "
                         "under pause()");
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (x.strides()[axis] == 0 && x.size(axis) > 1)
+      throw ValueError("index: elements of an expanded tensor share their memory; write to x.clone()");
   const PauseRecording pause;
   const std::vector<Part> parts = parts_of(index, x.shape());
   const DeviceScope where_x_is(x.device());

@@ -58,33 +58,35 @@ void bind_bert(nb::module_& m) {
       .def(
           "__call__",
           [](const nn::Bert& self, const MaybeTensor& ids, const MaybeTensor& mask, const MaybeTensor& types,
-             const MaybeTensor& positions, const MaybeTensor& embeddings, RandomKey key) {
-            return released([&] { return self(bert_input(ids, mask, types, positions, embeddings), key); });
+             const MaybeTensor& positions, const MaybeTensor& embeddings, CallKey key) {
+            return released(
+                [&, drawn = key.of(self)] { return self(bert_input(ids, mask, types, positions, embeddings), drawn); });
           },
           "ids"_a = nb::none(), "attention_mask"_a = nb::none(), "token_types"_a = nb::none(),
-          "positions"_a = nb::none(), "embeddings"_a = nb::none(), "key"_a = RandomKey{},
+          "positions"_a = nb::none(), "embeddings"_a = nb::none(), "key"_a = nb::none(),
           "ids i64 [B, T], attention_mask [B, T] (0: padding) -> hidden states [B, T, dim]. embeddings [B, T, dim] "
           "stand in place of ids; `key` feeds dropout.")
       .def(
           "embed",
           [](const nn::Bert& self, const MaybeTensor& ids, const MaybeTensor& types, const MaybeTensor& positions,
-             RandomKey key) {
-            return released([&] { return self.embed(bert_input(ids, {}, types, positions, {}), key); });
+             CallKey key) {
+            return released(
+                [&, drawn = key.of(self)] { return self.embed(bert_input(ids, {}, types, positions, {}), drawn); });
           },
-          "ids"_a, "token_types"_a = nb::none(), "positions"_a = nb::none(), "key"_a = RandomKey{},
+          "ids"_a, "token_types"_a = nb::none(), "positions"_a = nb::none(), "key"_a = nb::none(),
           "norm(word + position + token type): Z [B, T, dim].")
       .def(
           "encode",
-          [](const nn::Bert& self, const Tensor& z, const MaybeTensor& mask, RandomKey key) {
-            return released([&] { return self.encode(z, or_undefined(mask), key); });
+          [](const nn::Bert& self, const Tensor& z, const MaybeTensor& mask, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self.encode(z, or_undefined(mask), drawn); });
           },
-          "z"_a, "attention_mask"_a = nb::none(), "key"_a = RandomKey{}, "Z -> [B, T, dim], all blocks.")
+          "z"_a, "attention_mask"_a = nb::none(), "key"_a = nb::none(), "Z -> [B, T, dim], all blocks.")
       .def(
           "classify",
-          [](const nn::Bert& self, const Tensor& hidden, RandomKey key) {
-            return released([&] { return self.classify(hidden, key); });
+          [](const nn::Bert& self, const Tensor& hidden, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self.classify(hidden, drawn); });
           },
-          "hidden"_a, "key"_a = RandomKey{}, "Logits of the head's classifier from hidden states [B, T, dim].")
+          "hidden"_a, "key"_a = nb::none(), "Logits of the head's classifier from hidden states [B, T, dim].")
       .def_ro("config", &nn::Bert::config)
       .def_ro("word_embedding", &nn::Bert::word_embedding)
       .def_prop_ro(
@@ -150,20 +152,20 @@ void bind_decoder(nb::module_& m) {
       .def(
           "__call__",
           [](const nn::Decoder& self, const MaybeTensor& ids, const MaybeTensor& mask, const MaybeTensor& positions,
-             const MaybeTensor& types, const MaybeTensor& embeddings, nn::DecoderCache* cache, RandomKey key) {
+             const MaybeTensor& types, const MaybeTensor& embeddings, nn::DecoderCache* cache, CallKey key) {
             const nn::DecoderInput input{or_undefined(ids), or_undefined(mask), or_undefined(positions),
                                          or_undefined(types), or_undefined(embeddings)};
-            return released([&] { return self(input, cache, key); });
+            return released([&, drawn = key.of(self)] { return self(input, cache, drawn); });
           },
           "ids"_a = nb::none(), "attention_mask"_a = nb::none(), "positions"_a = nb::none(),
-          "token_types"_a = nb::none(), "embeddings"_a = nb::none(), "cache"_a = nb::none(), "key"_a = RandomKey{},
+          "token_types"_a = nb::none(), "embeddings"_a = nb::none(), "cache"_a = nb::none(), "key"_a = nb::none(),
           "ids i64 [B, T] -> normed hidden states [B, T, dim], which see what the cache holds.")
       .def(
           "classify",
-          [](const nn::Decoder& self, const Tensor& hidden, const Tensor& ids, RandomKey key) {
-            return released([&] { return self.classify(hidden, ids, key); });
+          [](const nn::Decoder& self, const Tensor& hidden, const Tensor& ids, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self.classify(hidden, ids, drawn); });
           },
-          "hidden"_a, "ids"_a, "key"_a = RandomKey{}, "Logits of the head's classifier; `key` feeds dropout.")
+          "hidden"_a, "ids"_a, "key"_a = nb::none(), "Logits of the head's classifier; `key` feeds dropout.")
       .def_ro("config", &nn::Decoder::config)
       .def_ro("token_embedding", &nn::Decoder::token_embedding)
       .def_prop_ro(

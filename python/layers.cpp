@@ -42,8 +42,10 @@ template <class Layer, class Cls> void call_with_x(Cls& cls, const char* doc) {
 template <class Layer, class Cls> void call_with_key(Cls& cls, const char* doc) {
   cls.def(
       "__call__",
-      [](const Layer& self, const Tensor& x, DefaultKey key) { return released([&] { return self(x, key); }); }, "x"_a,
-      "key"_a = nb::none(), doc);
+      [](const Layer& self, const Tensor& x, CallKey key) {
+        return released([&, drawn = key.of(self)] { return self(x, drawn); });
+      },
+      "x"_a, "key"_a = nb::none(), doc);
 }
 
 void bind_norms(nb::module_& m) {

@@ -31,10 +31,10 @@ void bind_difm(nb::module_& m) {
   difm.def(nb::init<const C&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
-          [](const nn::Difm& self, const MaybeTensor& ids, const MaybeTensor& values, RandomKey key) {
-            return released([&] { return self(or_undefined(ids), or_undefined(values), key); });
+          [](const nn::Difm& self, const MaybeTensor& ids, const MaybeTensor& values, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self(or_undefined(ids), or_undefined(values), drawn); });
           },
-          "ids"_a, "values"_a = nb::none(), "key"_a = RandomKey{},
+          "ids"_a, "values"_a = nb::none(), "key"_a = nb::none(),
           "ids [B, categorical] i64, values [B, numeric] -> logits [B].")
       .def(
           "embed",
@@ -146,16 +146,16 @@ void bind_moe(nb::module_& m) {
   experts.def(nb::init<const C&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
-          [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, RandomKey key) {
-            return released([&] { return self(x, or_undefined(addend), key); });
+          [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self(x, or_undefined(addend), drawn); });
           },
-          "x"_a, "addend"_a = nb::none(), "key"_a = RandomKey{}, "x [..., dim] -> [..., dim]; `key` feeds the jitter.")
+          "x"_a, "addend"_a = nb::none(), "key"_a = nb::none(), "x [..., dim] -> [..., dim]; `key` feeds the jitter.")
       .def(
           "forward",
-          [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, RandomKey key) {
-            return released([&] { return self.forward(x, or_undefined(addend), key); });
+          [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self.forward(x, or_undefined(addend), drawn); });
           },
-          "x"_a, "addend"_a = nb::none(), "key"_a = RandomKey{},
+          "x"_a, "addend"_a = nb::none(), "key"_a = nb::none(),
           "y with the router's decisions; load_balancing_loss() and router_z_loss() of them keep the experts even.")
       .def_ro("config", &nn::MixtureOfExperts::config)
       .def_ro("gate", &nn::MixtureOfExperts::gate);

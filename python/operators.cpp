@@ -72,7 +72,7 @@ void bind_arithmetic(nb::class_<Tensor>& cls) {
   define(
       cls, "__rmul__", [](const Tensor& x, const Tensor& y) { return mul(y, x); },
       [](const Tensor& x, double s) { return x * s; });
-  define(cls, "__truediv__", div, [](const Tensor& x, double s) { return x / s; });
+  define(cls, "__truediv__", div, [](const Tensor& x, double s) { return div(x, number_like(s, x)); }); // not x (1 / s)
   define(
       cls, "__rtruediv__", [](const Tensor& x, const Tensor& y) { return div(y, x); },
       [](const Tensor& x, double s) { return div(number_like(s, x), x); });
@@ -108,8 +108,15 @@ Tensor product(const Tensor& x, const Tensor& y) {
   return row ? out.squeeze(column ? -1 : -2) : out;
 }
 
-/// The whole quotient below x / y: what x - remainder(x, y) has of y. floor(x / y) would be 10 for 1 and 0.1.
-Tensor floor_quotient(const Tensor& x, const Tensor& y) { return round(div(sub(x, remainder(x, y)), y)); }
+/// The whole quotient below x / y: what x - remainder(x, y) has of y. floor(x / y) would be 10 for 1 and 0.1. It is
+/// taken where y is 0 and where the difference overflows. For a finite x and an infinite y: 0, or -1 for other signs.
+Tensor floor_quotient(const Tensor& x, const Tensor& y) {
+  const Tensor quotient = div(x, y), whole = round(div(sub(x, remainder(x, y)), y));
+  const Tensor small = floor(mul(sign(x), mul(sign(y), number_like(0.5, x)))); // -1 for other signs, else 0
+  const Tensor by_infinity = logical_and(isinf(y), isfinite(x));
+  const Tensor rounded_away = logical_and(logical_not(isfinite(whole)), logical_or(isfinite(x), eq(y, 0.0)));
+  return where(by_infinity, small, where(rounded_away, floor(quotient), whole));
+}
 
 Tensor unusable_number(const Tensor& x, double) {
   throw ShapeError("matmul: a number is no matrix; x is " + x.shape().str());

@@ -139,8 +139,8 @@ private:
   }
 
   void set(std::size_t slot, nb::handle value) {
-    // axis=None is NumPy's word for what leaving it out means here.
-    if (slot >= inputs() && value.is_none() && !needed(slot)) return;
+    // axis=None is NumPy's word for all axes, which leaving them out means here; of a single axis it would not be that.
+    if (slot >= inputs() && value.is_none() && !needed(slot) && name_of_slot(slot) != "axis") return;
     given_[slot] = true;
     if (slot >= inputs())
       set_attribute(op_.attributes[slot - inputs()], value);

@@ -58,11 +58,14 @@ void bind_key(nb::module_& m) {
 
 } // namespace
 
+RandomKey next_default_key() {
+  DefaultSequence& sequence = default_sequence();
+  return RandomKey{sequence.seed, 0x64656661756c74 /* "default" */}.fold(sequence.drawn++);
+}
+
 std::optional<RandomKey> key_or_next(nb::handle object) {
-  if (object.is_none()) {
-    DefaultSequence& sequence = default_sequence();
-    return RandomKey{sequence.seed, 0x64656661756c74 /* "default" */}.fold(sequence.drawn++);
-  }
+  if (object.is_none()) return next_default_key();
+  if (PyBool_Check(object.ptr())) return std::nullopt; // nn.Linear(2, 3, False) means bias=False elsewhere
   RandomKey key;
   return nb::try_cast(object, key) ? std::optional(key) : std::nullopt;
 }

@@ -216,12 +216,6 @@ void bind_views(nb::class_<Tensor>& cls) {
           "expand", [](const Tensor& x, const nb::args& shape) { return x.expand(dims_from(shape)); },
           "Broadcast to a shape; a view.",
           nb::sig("def expand(self, *shape: int | collections.abc.Sequence[int]) -> Tensor"))
-      .def(
-          "squeeze", [](const Tensor& x, int axis) { return x.squeeze(axis); }, "axis"_a,
-          "Without an axis of extent 1.")
-      .def(
-          "unsqueeze", [](const Tensor& x, int axis) { return x.unsqueeze(axis); }, "axis"_a,
-          "With a new axis of extent 1.")
       .def("__getitem__", &get_item, "index"_a.none(), nb::sig("def __getitem__(self, index: typing.Any) -> Tensor"))
       .def("__setitem__", &set_item, "index"_a.none(), "value"_a,
            nb::sig("def __setitem__(self, index: typing.Any, value: typing.Any) -> None"))

@@ -76,22 +76,22 @@ void bind_vit(nb::module_& parent) {
   cls.def(nb::init<const nn::VitConfig&, DefaultKey>(), "config"_a, "key"_a = nb::none())
       .def(
           "__call__",
-          [](const nn::Vit& self, const Tensor& images, RandomKey key) {
-            return released([&] { return self(images, key); });
+          [](const nn::Vit& self, const Tensor& images, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self(images, drawn); });
           },
-          "images"_a, "dropout_key"_a = RandomKey{}, "images [B, C, H, W] -> logits [B, classes]")
+          "images"_a, "dropout_key"_a = nb::none(), "images [B, C, H, W] -> logits [B, classes]")
       .def(
           "embed",
-          [](const nn::Vit& self, const Tensor& images, RandomKey key) {
-            return released([&] { return self.embed(images, key); });
+          [](const nn::Vit& self, const Tensor& images, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self.embed(images, drawn); });
           },
-          "images"_a, "key"_a = RandomKey{}, "[B, C, H, W] -> Z [B, T, dim]")
+          "images"_a, "key"_a = nb::none(), "[B, C, H, W] -> Z [B, T, dim]")
       .def(
           "encode",
-          [](const nn::Vit& self, const Tensor& z, RandomKey key) {
-            return released([&] { return self.encode(z, key); });
+          [](const nn::Vit& self, const Tensor& z, CallKey key) {
+            return released([&, drawn = key.of(self)] { return self.encode(z, drawn); });
           },
-          "z"_a, "key"_a = RandomKey{}, "Z -> [B, T, dim], all blocks")
+          "z"_a, "key"_a = nb::none(), "Z -> [B, T, dim], all blocks")
       .def(
           "head", [](const nn::Vit& self, const Tensor& z) { return released([&] { return self.head(z); }); }, "z"_a,
           "Final norm, pooling, linear -> [B, classes]")

@@ -91,7 +91,7 @@ __version__ = _core.__version__
 def __getattr__(name):
     """eg.exp is eg.ops.exp, and so is every operation whose name the package has not otherwise."""
     if name in ops.__all__ or name in _names.OPERATIONS:
-        globals()[name] = getattr(ops, name)
+        globals()[name] = _methods.FUNCTIONS.get(name) or getattr(ops, name)
         return globals()[name]
     if name in _names.WORDS:
         raise AttributeError(f"equigrad.{name}: {_names.WORDS[name]}")

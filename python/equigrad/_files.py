@@ -21,6 +21,9 @@ def save(what: Module | Mapping[str, Any], path: str | PathLike) -> None:
     save_safetensors(path, dict(what))
 
 
-def load(path: str | PathLike) -> dict[str, Tensor]:
-    """Reads tensors by name: model.load_state_dict(eg.load(path))."""
-    return load_safetensors(path)
+def load(path: str | PathLike, widen: bool = False) -> dict[str, Tensor]:
+    """Reads tensors by name: model.load_state_dict(eg.load(path)).
+
+    widen: F16 and BF16 become f32, other integers i64.
+    """
+    return load_safetensors(path, widen=widen)

@@ -1,5 +1,7 @@
 """Methods of Tensor: the operations on one tensor, and other libraries' names."""
 
+import math
+
 from . import _core, _names, _rows, ops
 from ._core import Tensor
 
@@ -62,10 +64,29 @@ class OtherNames:
     def flatten(self: Tensor, start_dim: "builtins.int" = 0, end_dim: "builtins.int" = -1) -> Tensor:
         """One axis in the place of those from start_dim to end_dim. Raises ValueError where there are none."""
         shape = self.shape or (1,)
-        first, last = range(len(shape))[start_dim], range(len(shape))[end_dim]
+        for axis in (start_dim, end_dim):
+            if not -len(shape) <= axis < len(shape):
+                raise _core.IndexError(f"flatten: axis {axis} is outside a tensor of {len(shape)} axes")
+        first, last = start_dim % len(shape), end_dim % len(shape)
         if first > last:
             raise _core.ValueError(f"flatten: axis {start_dim} comes after axis {end_dim}")
-        return self.reshape((*shape[:first], -1, *shape[last + 1 :]))
+        return self.reshape((*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
+
+    def max(self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None) -> Tensor:
+        """The largest element along an axis, or of all."""
+        return _along(ops.max, ops.amax, self, axis, dim)
+
+    def min(self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None) -> Tensor:
+        """The smallest element along an axis, or of all."""
+        return _along(ops.min, ops.amin, self, axis, dim)
+
+    def argmax(self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None) -> Tensor:
+        """The place of the first largest element along an axis, or among all in row-major order."""
+        return _along(ops.argmax, lambda x: ops.argmax(x.reshape(-1)), self, axis, dim)
+
+    def argmin(self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None) -> Tensor:
+        """The place of the first smallest element along an axis, or among all in row-major order."""
+        return _along(ops.argmin, lambda x: ops.argmin(x.reshape(-1)), self, axis, dim)
 
     def copy(self: Tensor) -> Tensor:
         """x.clone()."""
@@ -102,6 +123,17 @@ class OtherNames:
     def bmm(self: Tensor, y: Tensor) -> Tensor:
         """x @ y."""
         return self @ y
+
+
+def _along(one, all_of_them, x, axis, dim):
+    if axis is not None and dim is not None:
+        raise TypeError("axis and dim are the same: give one")
+    axis = dim if axis is None else axis
+    return all_of_them(x) if axis is None else one(x, axis=axis)
+
+
+# Functions of the package that differ from those of equigrad.ops, whose axis is the last one unless it is given.
+FUNCTIONS = {name: getattr(OtherNames, name) for name in ("max", "min", "argmax", "argmin")}
 
 
 def _missing(tensor, name):

@@ -22,7 +22,7 @@ class Sequential(Module):
             if not isinstance(module, Module):
                 raise TypeError(f"Sequential: {module!r} is no Module")
             setattr(self, str(i), module)
-        self.count = len(modules)
+        self._count = len(modules)
 
     def forward(self, x: Tensor) -> Tensor:
         for module in self:
@@ -30,13 +30,18 @@ class Sequential(Module):
         return x
 
     def __len__(self) -> int:
-        return self.count
+        return self._count
 
-    def __getitem__(self, i: int) -> Module:
-        return getattr(self, str(range(self.count)[i]))
+    def __getitem__(self, i: int | slice) -> Module:
+        """Module i, or a Sequential of those that a slice names."""
+        if isinstance(i, slice):
+            return Sequential(*(self[k] for k in range(self._count)[i]))
+        if not -self._count <= i < self._count:
+            raise _core.IndexError(f"Sequential: there is no module {i} among {self._count}")
+        return getattr(self, str(i % self._count))
 
     def __iter__(self) -> Iterator[Module]:
-        return (self[i] for i in range(self.count))
+        return (self[i] for i in range(self._count))
 
 
 class Identity(Module):

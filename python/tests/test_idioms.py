@@ -43,6 +43,13 @@ RUNS = [
     ("x.max(axis=0)", "X.max(axis=0)"),
     ("x.min(axis=1)", "X.min(axis=1)"),
     ("x.amax()", "X.max()"),
+    ("x.max()", "X.max()"),
+    ("x.min(dim=0)", "X.min(axis=0)"),
+    ("x.argmax()", "X.argmax()"),
+    ("eg.max(x)", "X.max()"),
+    ("eg.argmin(x, axis=0)", "X.argmin(axis=0)"),
+    ("x.unsqueeze(dim=0)", "X[None]"),
+    ("x[None].squeeze(dim=0)", "X"),
     ("x.argmax(axis=1)", "X.argmax(axis=1)"),
     ("x.argmin(dim=0)", "X.argmin(axis=0)"),
     ("x.cumsum(axis=1)", "X.cumsum(axis=1)"),
@@ -82,6 +89,8 @@ RUNS = [
     ("x % 2", "X % 2"),
     ("x + np.float64(1)", "X + 1"),
     ("1 - x", "1 - X"),
+    ("x / 49", "X / 49"),
+    ("x / x.abs().max()", "X / np.abs(X).max()"),
     ("-x", "-X"),
     # products
     ("x @ m", "X @ M"),
@@ -225,6 +234,16 @@ WORDS = [
     ("k.argsort(axis=1)", eg.DTypeError, "convert it with to("),
     ("k.clip(1, 3)", eg.DTypeError, "convert it with to("),
     ("x.sum(axs=0)", TypeError, "axes"),
+    ("x.max(axis=0, dim=0)", TypeError, "give one"),
+    ("eg.ops.max(x, axis=None)", TypeError, "axis"),
+    ("eg.array([1.0])", AttributeError, "eg.tensor"),
+    ("eg.randn(2)", AttributeError, "eg.random.normal"),
+    ("nn.BatchNorm2d(3)", AttributeError, "eg.nn.BatchNorm"),
+    ("nn.Linear(2, 3, False)", TypeError, "key"),
+    ("setattr(nn.Sequential(), '0.weight', nn.Parameter(x))", eg.ValueError, "dot"),
+    ("nn.Sequential(nn.ReLU())[3]", eg.IndexError, "no module 3"),
+    ("x.flatten(5)", eg.IndexError, "outside"),
+    ("x.expand(4, 2, 3).__setitem__(0, 1.0)", eg.ValueError, "clone"),
     ("nn.MultiHeadAttention(10, 3)", eg.ValueError, "head_dim"),
     ("np.sin(x)", TypeError, "eg.sin|__array_ufunc__"),
 ]
@@ -340,6 +359,34 @@ def test_floor_division_is_numpys():
     a, b = random.normal(size=400) * 10, random.normal(size=400)
     assert np.array_equal((eg.tensor(a) // eg.tensor(b)).numpy(), a // b)
     assert (eg.tensor(np.array([1.0])) // 0.1).item() == 9.0
+    with np.errstate(all="ignore"):
+        edges = np.array([0.0, 1.0, -1.0, 5.5, -5.5, np.inf, -np.inf, np.nan])
+        a, b = (grid.ravel() for grid in np.meshgrid(edges, edges))
+        assert np.array_equal((eg.tensor(a) // eg.tensor(b)).numpy(), a // b, equal_nan=True)
+
+
+def test_division_by_a_number_rounds_once():
+    for dtype in ("f4", "f8"):
+        x = np.arange(1, 2000).astype(dtype)
+        assert np.array_equal((eg.tensor(x) / 255.0).numpy(), x / np.array(255.0, dtype))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: nn.Dropout(0.5),
+    lambda: nn.MultiHeadAttention(8, 2, dropout=0.5),
+    lambda: nn.Block(nn.BlockConfig(dim=8, heads=2, dropout=0.5)),
+])
+def test_dropout_without_a_key_drops_others_in_every_step(make):
+    model, x = make(), eg.ones(1, 5, 8)
+    first, second = model(x), model(x)
+    assert not eg.same_bits(first, second)
+    assert eg.same_bits(model(x, key=3), model(x, key=3))
+    eg.random.seed(1)
+    model.eval()
+    assert eg.same_bits(model(x), model(x))
+    after = eg.random.normal((2,))
+    eg.random.seed(1)
+    assert eg.same_bits(after, eg.random.normal((2,)))  # evaluation draws no key
 
 
 def test_without_keys_numbers_are_the_same_in_every_run_and_differ_within_one():
@@ -393,6 +440,12 @@ def test_optimizer_states_that_do_not_fit_change_nothing():
         with pytest.raises(eg.Error, match=words):
             optimizer.load_state_dict(wrong)
         assert all(eg.same_bits(state[name], tensor) for name, tensor in optimizer.state_dict().items())
+    snapshot = optimizer.state_dict()
+    before = {name: tensor.clone() for name, tensor in snapshot.items()}
+    optimizer.step([weight.clone()])
+    assert all(eg.same_bits(before[name], tensor) for name, tensor in snapshot.items())
+    with pytest.raises(eg.ValueError, match="give that a number"):
+        eg.optim.SGD([{"params": [weight], "lr": 0.1}], lr=lambda step: 0.1)
     with pytest.raises(TypeError, match="lr=1e-3"):
         eg.optim.SGD([weight]).step([weight])
 
@@ -406,3 +459,46 @@ def test_tensors_are_saved_and_loaded(tmp_path):
     assert eg.same_bits(other[0].weight, model[0].weight)
     with pytest.raises(TypeError, match="give a module or tensors by name"):
         eg.save(eg.zeros(2), tmp_path / "x")
+
+
+def test_modules_are_listed_as_a_tree():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Sequential(nn.Linear(4, 2)))
+    assert [name for name, _ in model.named_modules()] == ["", "0", "1", "2", "2.0"]
+    assert [type(module).__name__ for module in model.children()] == ["Linear", "ReLU", "Sequential"]
+    assert model.named_children()[0][1] is model[0] and model.modules()[0] is model
+    seen = []
+    assert model.apply(lambda module: seen.append(type(module).__name__)) is model
+    assert seen == ["Linear", "Sequential", "ReLU", "Linear", "Sequential"]
+    assert str(model) == (
+        "Sequential\n  (0): Linear, weight [4, 3], bias [4]\n  (1): ReLU\n"
+        "  (2): Sequential\n    (0): Linear, weight [2, 4], bias [2]"
+    )
+    vit = nn.Vit(nn.VitConfig(image=8, patch=4, layers=2, encoder=nn.BlockConfig(dim=8, heads=2)))
+    names = dict(vit.named_modules())
+    assert isinstance(names["blocks.1.attention"], nn.MultiHeadAttention)
+    listed = {f"{name}.{own}" if name else own for name, module in names.items() for own, _ in module.named_parameters() if "." not in own}
+    assert listed == {name for name, _ in vit.named_parameters()}
+    shared = nn.Linear(3, 3)
+    assert len(nn.Sequential(shared, shared).modules()) == 2
+
+
+def test_own_images_are_a_dataset():
+    images = np.arange(5 * 3 * 4 * 4, dtype=np.uint8).reshape(5, 3, 4, 4)
+    dataset = eg.data.ArrayDataset(images, [0, 2, 1, 0, 2])
+    assert (len(dataset), dataset.channels, dataset.class_names) == (5, 3, ["0", "1", "2"])
+    assert np.array_equal(dataset.pixels(3), images[3]) and dataset.label(1) == 2
+    loader = eg.data.Loader(dataset, batch_size=2, shuffle=True, seed=1)
+    first, again = ([batch.labels.tolist() for batch in loader.epoch(4)] for _ in range(2))
+    assert first == again and len(first) == len(loader) == 3 and sorted(sum(first, [])) == [0, 0, 1, 2, 2]
+    grey = eg.data.ArrayDataset(images[:, 0], np.zeros(5, dtype=np.int64), class_names=["one"])
+    assert grey.channels == 1 and np.array_equal(grey.pixels(2)[0], images[2, 0])
+    for bad, error, words in [
+        ((images.astype("f4"), [0] * 5), eg.DTypeError, "u8"),
+        ((images[0, 0], [0] * 4), eg.ShapeError, "channels"),
+        ((images, [0] * 4), eg.ShapeError, "one an image"),
+        ((images, [0, 1, 2, 3, -1]), eg.ValueError, "-1"),
+        ((images, [0.5] * 5), eg.DTypeError, "integers"),
+        ((images, [0, 1, 2, 0, 1], ["a", "b"]), eg.ValueError, "2 class names"),
+    ]:
+        with pytest.raises(error, match=words):
+            eg.data.ArrayDataset(*bad)
