@@ -103,13 +103,16 @@ def drawn(character):
 
 
 def font(out):
-    texts = re.findall(r"<m(?:i|o|n|s|text)\b[^>]*>([^<]*)<", "".join(table_of_formulas().values()))
+    markup = "".join(table_of_formulas().values())
+    texts = re.findall(r"<m(?:i|o|n|s|text)\b[^>]*>([^<]*)<", markup)
     used = set("".join(map(html.unescape, texts)))
+    if "<msqrt" in markup or "<mroot" in markup:
+        used.add("√")  # no text of the formula: a browser draws it, with the sizes that the table MATH lists
     with tempfile.TemporaryDirectory() as folder:
         wanted = pathlib.Path(folder, "used.txt")
         wanted.write_text("".join(sorted(used | set(map(drawn, used)))), encoding="utf-8")
         subprocess.run(["/usr/bin/pyftsubset", FONT, f"--text-file={wanted}", "--flavor=woff2", f"--output-file={out}",
-                        "--layout-features=", "--no-hinting", "--desubroutinize", "--drop-tables+=FFTM"], check=True)
+                        "--layout-features=", "--no-ignore-missing-unicodes", "--no-hinting", "--desubroutinize", "--drop-tables+=FFTM"], check=True)
 
 
 def worker(engine, program, out):
