@@ -14,9 +14,11 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
     page.locator(".handle").first.focus()
     page.keyboard.press("ArrowRight")
     check(wait_for(page, "forward", True), "start: moving a word breaks the claim")
+    check(wait_for(page, "backward", True) and wait_for(page, "weights", True), "start: moving a word breaks what is said of gradients")
     check("order=1.0.2.3.4.5" in page.url, f"start: a key gives {page.url.split('#')[-1]}")
     page.get_by_role("switch").check()
     check(wait_for(page, "forward", False), "start: places stay green")
+    check("last bit" not in (page.locator("main").text_content() or ""), "start: what is broken is still said to be equal to the last bit")
     page.get_by_role("switch").uncheck()
     # Tokens: keyboard, then each switch.
     visit(page, "tokens")

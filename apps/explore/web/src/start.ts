@@ -15,6 +15,7 @@ interface Answer {
   expected: Tensor;
   forward: Comparison;
   backward: Comparison;
+  weights: Comparison & { name: string };
 }
 
 const words = ["the", "small", "cat", "saw", "a", "bird"];
@@ -29,6 +30,7 @@ export function welcome(main: HTMLElement, engine: Engine, given: Record<string,
   const expected = new HeatMap({ title: "first output, rows moved" });
   const forward = room.verdict("forward", "Reordering before the block is reordering after it");
   const backward = room.verdict("backward", "The gradient of a loss to the words is reordered, too");
+  const weights = room.verdict("weights", "The gradients of the weights stay");
   room.stage.append(
     panel(
       "Drag a word",
@@ -44,7 +46,7 @@ export function welcome(main: HTMLElement, engine: Engine, given: Record<string,
     h(
       "div",
       { class: "start" },
-      h("div", {}, h("h1", {}, "Transformers commute with permutations"), h("p", { class: "claim" }, "Reorder the tokens, and every output and every gradient is reordered the same way: here to the last bit, computed on this page as you drag.")),
+      h("div", {}, h("h1", {}, "Transformers commute with permutations"), h("p", { class: "claim" }, "Reorder the tokens, and every output and the gradient of every word is reordered the same way; the weights’ gradients stay. All of it is computed on this page as you drag.")),
       room.problem,
       room.stage,
       h(
@@ -70,6 +72,7 @@ export function welcome(main: HTMLElement, engine: Engine, given: Record<string,
     expected.update({ ...matrixOf(answer.expected), ...rows, largest });
     forward.update(answer.forward, true);
     backward.update(answer.backward, true);
+    weights.update(answer.weights, true);
   });
   room.show();
   return room;
