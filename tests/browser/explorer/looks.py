@@ -1,8 +1,10 @@
 """Overflow, contrast, names, focus, requests and motion, on every page."""
 
+import base64
 import pathlib
 
 from page_checks import Browser, check_page
+from playwright.sync_api import Page
 
 from .tools import PAGES, check, opened, ready, visit, wait_for
 
@@ -17,7 +19,9 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
     for found in check_page(browser, folder / "explorer.html", ready=ready, states=states):
         check(False, f"looks: {found}")
     formulas(browser, folder)
+    glyphs(browser, folder)
     hall(browser, folder)
+    menu(browser, folder)
 
 
 def formulas(browser: Browser, folder: pathlib.Path) -> None:
@@ -34,6 +38,92 @@ def formulas(browser: Browser, folder: pathlib.Path) -> None:
     page.evaluate("document.querySelector('.formula math').style.fontFamily = 'monospace'")
     check(page.evaluate(width) != with_font, "formulas: another font changes nothing")
     page.context.close()
+
+
+def glyphs(browser: Browser, folder: pathlib.Path) -> None:
+    """The font that the page brings has a glyph for each character of each formula, and roots in each size."""
+    page = opened(browser, folder)
+    page.set_viewport_size({"width": 1280, "height": 2000})
+    visit(page, "catalogue?open=all")
+    page.wait_for_selector(".card msqrt")
+    characters = page.evaluate("""() => {
+      const seen = new Set();
+      for (const leaf of document.querySelectorAll('.formula :is(mi, mo, mn, mtext, ms)')) {
+        const name = `${leaf.localName} ${leaf.textContent} ${leaf.getAttribute('mathvariant')}`;
+        if (seen.has(name) || !leaf.textContent.trim()) continue;
+        seen.add(name);
+        leaf.setAttribute('data-glyph', name);
+      }
+      return seen.size;
+    }""")
+    check(characters > 100, f"formulas: {characters} letters and signs are too few")
+    session = page.context.new_cdp_session(page)
+    session.send("DOM.enable")
+    session.send("CSS.enable")
+    root = session.send("DOM.getDocument")["root"]["nodeId"]
+    for node in session.send("DOM.querySelectorAll", {"nodeId": root, "selector": "[data-glyph]"})["nodeIds"]:
+        fonts = session.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]
+        if not fonts or not all(font["isCustomFont"] for font in fonts):
+            attributes = session.send("DOM.getAttributes", {"nodeId": node})["attributes"]
+            check(False, f"formulas: {attributes[attributes.index('data-glyph') + 1]} is drawn by {[font['familyName'] for font in fonts]}")
+    # A root is drawn by the layout, not as text: its picture has ink beside what stands below it, at each height.
+    tall = "<mfrac><mi>d</mi><mi>k</mi></mfrac>"
+    for name, inner in (("small", "<mi>d</mi>"), ("of a fraction", tall), ("of fractions", f"<mfrac>{tall}{tall}</mfrac>"),
+                        ("of a tower", f"<mfrac><mfrac>{tall}{tall}</mfrac><mfrac>{tall}{tall}</mfrac></mfrac>")):
+        page.evaluate("""markup => {
+          const place = document.querySelector('main');
+          place.innerHTML = `<math display="block">${markup}</math>`;
+          Object.assign(place.style, {fontSize: '64px', padding: '20px', background: 'white', color: 'black'});
+        }""", f"<msqrt><mrow>{inner}</mrow></msqrt>")
+        page.wait_for_timeout(50)
+        box = page.evaluate("""() => {
+          const root = document.querySelector('msqrt').getBoundingClientRect(), below = document.querySelector('msqrt > mrow').getBoundingClientRect();
+          return {x: root.x, y: below.y, width: below.x - root.x, height: below.height};
+        }""")
+        share = inked_rows(page, box) if box["width"] > 5 else 0.0
+        check(share > 0.9, f"formulas: a root, {name}, has ink in {share:.0%} of its height")
+    page.context.close()
+
+
+def inked_rows(page: Page, box: dict[str, float]) -> float:
+    """The share of a picture's lines that hold dark pixels."""
+    picture = base64.b64encode(page.screenshot(clip=box)).decode()
+    return page.evaluate("""async source => {
+      const image = new Image();
+      image.src = 'data:image/png;base64,' + source;
+      await image.decode();
+      const pen = Object.assign(document.createElement('canvas'), {width: image.width, height: image.height}).getContext('2d');
+      pen.drawImage(image, 0, 0);
+      let lines = 0;
+      for (let y = 0; y < image.height; ++y) {
+        const line = pen.getImageData(0, y, image.width, 1).data;
+        lines += line.some((value, i) => i % 4 === 0 && value < 140);
+      }
+      return lines / image.height;
+    }""", picture)
+
+
+def menu(browser: Browser, folder: pathlib.Path) -> None:
+    """The list of pages opens where the reader is, and Escape closes it."""
+    for width, height, view in ((390, 844, ""), (1280, 720, "?view=hall")):
+        page = opened(browser, folder)
+        page.set_viewport_size({"width": width, "height": height})
+        visit(page, f"tokens{view}")
+        page.evaluate("scrollTo({top: 500, behavior: 'instant'})")
+        page.get_by_role("button", name="Pages").click()
+        page.wait_for_timeout(100)
+        page.evaluate("document.querySelector('#pages li:last-child a').scrollIntoView({block: 'nearest', behavior: 'instant'})")
+        for place in ("first", "last"):
+            page.evaluate("place => document.querySelector(`#pages li:${place}-child a`).scrollIntoView({block: 'nearest', behavior: 'instant'})", place)
+            hit = page.evaluate("""place => {
+              const box = document.querySelector(`#pages li:${place}-child a`).getBoundingClientRect();
+              return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)?.closest('#pages') !== null && box.top >= 0 && box.bottom <= innerHeight;
+            }""", place)
+            check(hit, f"menu: at {width} pixels the {place} page of the list is out of sight")
+        check(page.evaluate("scrollY") == 500, f"menu: at {width} pixels the page moves below its list")
+        page.keyboard.press("Escape")
+        check(not page.locator("#pages").is_visible(), f"menu: at {width} pixels Escape leaves it open")
+        page.context.close()
 
 
 def hall(browser: Browser, folder: pathlib.Path) -> None:
@@ -57,6 +147,8 @@ def hall(browser: Browser, folder: pathlib.Path) -> None:
             check("view=hall" in page.url and page.evaluate("document.documentElement.dataset.view") == "hall", f"hall: it ends on the page {name}")
             wide = page.evaluate("[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 && !e.closest('.scroll, .formula, pre, .unseen')).length")
             check(page.evaluate("document.documentElement.scrollWidth") <= width and wide == 0, f"hall: the page {name} overflows at {width} pixels")
+            hidden = page.evaluate("[...document.querySelectorAll('.stage :is(button, textarea, select, input)')].filter(e => !e.checkVisibility() && !e.closest('details:not([open])') && !e.closest('[hidden]')).map(e => e.id || e.textContent)")
+            check(not hidden, f"hall: {name} hides {hidden}")
             first = page.evaluate("document.querySelector('.stage').getBoundingClientRect().top")
             check(first < 0.45 * height, f"hall: at {width} pixels the picture of {name} begins at {first}")
         page.keyboard.press("Alt+p")

@@ -74,6 +74,12 @@ function start(engine: Engine): void {
     route();
   });
   menu.addEventListener("click", () => menu.setAttribute("aria-expanded", String(nav.classList.toggle("open"))));
+  window.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !nav.classList.contains("open")) return;
+    nav.classList.remove("open");
+    menu.setAttribute("aria-expanded", "false");
+    menu.focus();
+  });
   const label = () => (theme.textContent = isDark() ? "Light" : "Dark");
   theme.addEventListener("click", () => {
     document.documentElement.dataset["theme"] = isDark() ? "light" : "dark";

@@ -145,6 +145,8 @@ export type { Comparison };
 export function render(page: Page, main: HTMLElement, engine: Engine, given: Fields, around: { before: Page | undefined; after: Page | undefined }): Room {
   const room = new Room(engine, new State(page.id, page.defaults, given));
   page.build(room);
+  // The panels that a column beside them spans, on wide screens.
+  room.stage.style.setProperty("--rows", String(Math.max(1, room.stage.children.length - 1)));
   const link = h("output", { class: "quiet" });
   const copy = button("Copy a link to what you see", () => {
     void navigator.clipboard?.writeText(location.href).then(

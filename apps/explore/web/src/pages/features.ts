@@ -91,13 +91,13 @@ export const features: Page = {
       h(
         "div",
         { class: "stage wide-two" },
-        panel("Both sides", room.verdicts, heads, h("p", { class: "gesture" }, "The gradient of each parameter:"), gradients, room.word("precision", (change) => choice("Numbers", precisions, change))),
         breakIt(
           room,
           "Leave the weights where they are; or tie the inner permutation to the outer one, in an order that mixes the heads.",
           room.word("weights", (change) =>
             choice("The weights", [["decoupled", "follow, inner axes apart"], ["residual", "follow, inner axes stay"], ["tied", "follow, inner axes tied"], ["plain", "stay as they were"]], change)),
         ),
+        panel("Both sides", room.verdicts, heads, h("p", { class: "gesture" }, "The gradient of each parameter:"), gradients, room.word("precision", (change) => choice("Numbers", precisions, change))),
       ),
     );
     let known = "";

@@ -78,13 +78,13 @@ export const gradients: Page = {
       h(
         "div",
         { class: "stage wide-two" },
-        panel("Both rules", room.verdicts),
         breakIt(
           room,
           "Scale the rows and columns: the covector rule stays true, the rule of the weight breaks.",
           room.quantity("stretch", (change) => slider("Stretch", { least: 0, most: 3, step: 0.1, text: (value) => value.toFixed(1) }, change)),
           button("Stretch by 1", () => room.change({ stretch: 1 })),
         ),
+        panel("Both rules", room.verdicts),
       ),
     );
     room.onChange(async () => {

@@ -180,7 +180,7 @@ export const masks: Page = {
         h("div", { class: "row" }, h("div", { class: "grow" }, painted), h("div", { class: "grow" }, h("p", { class: "gesture" }, "Order of the tokens:"), order, facts)),
       ),
       panel("Attention with random queries, keys and values", h("div", { class: "row" }, scores.element, moved.element)),
-      h("div", { class: "stage wide-two" }, panel("Both sides", room.verdicts), breakIt(room, "Any order outside the group breaks the identity.", spoil)),
+      h("div", { class: "stage wide-two" }, breakIt(room, "Any order outside the group breaks the identity.", spoil), panel("Both sides", room.verdicts)),
     );
     room.onChange(async () => {
       const seen = grid();

@@ -88,7 +88,7 @@ export const tape: Page = {
         h("div", { class: "row" }, h("div", { class: "grow" }, entries), h("div", { class: "grow row" }, value.element, cotangent.element)),
       ),
       panel("The gradients at the end", leaves),
-      h("div", { class: "stage wide-two" }, panel("Are they right?", room.verdicts), breakIt(room, "Lose one cotangent on its way back: the gradients that it feeds are wrong, unless it was zero.", lose, button("Lose none", () => room.change({ lost: 0 })))),
+      h("div", { class: "stage wide-two" }, breakIt(room, "Lose one cotangent on its way back: the gradients that it feeds are wrong, unless it was zero.", lose, button("Lose none", () => room.change({ lost: 0 }))), panel("Are they right?", room.verdicts)),
     );
     room.onChange(async () => {
       const of = state.oneOf("of", ["program", "block"]);

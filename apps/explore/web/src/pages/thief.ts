@@ -98,13 +98,13 @@ export const thief: Page = {
       h(
         "div",
         { class: "stage wide-two" },
-        panel("Found?", room.verdicts),
         breakIt(
           room,
           "What would save the secret: a thief who knows little.",
           room.flag("secret", (change) => toggle("the weights and inputs are secret, too: the thief knows others", change)),
           room.quantity("noise", (change) => slider("Noise on what the thief knows", { least: 0, most: noises.length - 1, step: 1, text: (value) => String(noises[value]) }, change)),
         ),
+        panel("Found?", room.verdicts),
       ),
     );
     room.onChange(async () => {

@@ -78,7 +78,6 @@ export const tokens: Page = {
       h(
         "div",
         { class: "stage wide-two" },
-        panel("Both sides", room.verdicts, h("p", { class: "gesture" }, "Step by step, from the input to the output:"), stages, h("div", { class: "controls" }, room.word("precision", (change) => choice("Numbers", precisions, change)))),
         breakIt(
           room,
           "Let the block know where a token stands, and see where the difference enters.",
@@ -87,6 +86,7 @@ export const tokens: Page = {
           room.flag("rotary", (change) => toggle("rotary positions in attention", change)),
           room.flag("scaled", (change) => toggle("the second place is scaled by 1.6 (orders that leave “small” there stay allowed)", change)),
         ),
+        panel("Both sides", room.verdicts, h("p", { class: "gesture" }, "Step by step, from the input to the output:"), stages, h("div", { class: "controls" }, room.word("precision", (change) => choice("Numbers", precisions, change)))),
       ),
     );
     room.onChange(async () => {

@@ -148,7 +148,6 @@ export const twins: Page = {
       h(
         "div",
         { class: "stage wide-two" },
-        panel("Are they twins?", room.verdicts),
         breakIt(
           room,
           "A map that the optimiser does not commute with, or weights that were not moved along.",
@@ -159,6 +158,7 @@ export const twins: Page = {
           button("Mend it: rotate, with SGD", () => room.change({ group: "rotation", optimizer: "sgd", rate: 0.1, vectors: false })),
           button("Mend it: rotate, with Muon, matrices alone", () => room.change({ group: "rotation", optimizer: "muon", rate: 0.001, vectors: false })),
         ),
+        panel("Are they twins?", room.verdicts),
       ),
     );
     draw();
