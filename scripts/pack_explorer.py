@@ -66,6 +66,10 @@ def tidied(markup):
         if element.text == "⊤":
             element.tag = "mi"
             element.set("mathvariant", "normal")
+    for element in root.iter():
+        if element.text == "⟺":  # a letter would stand without space; at a formula's start an operator needs none before it
+            element.tag = "mo"
+            element.attrib.update(form="infix", lspace="0", rspace="0.2778em")
     set_primes(root)
     return "".join(ElementTree.tostring(math, encoding="unicode", short_empty_elements=False) for math in root)
 

@@ -41,6 +41,14 @@ export function markup(html: string): HTMLElement {
   return element;
 }
 
+/** A sentence with its indices and powers set as such: P_R, W_(C), 2^24. */
+export function withSigns(text: string): Node[] {
+  return text.split(/(?<=(?<![\p{L}\d_])(?:\p{L}|\d+|gamma|beta)|_\p{L}|\))([_^])(\{[^{}]*\}|\([A-Z]\)|[A-Z](?:,[A-Z])+|\p{L}{1,2}|-?\d+)(?![\p{L}\d_])/u).flatMap((part, i, parts): Node[] => {
+    if (i % 3 === 0) return part === "" ? [] : [document.createTextNode(part)];
+    return i % 3 === 1 ? [] : [h(parts[i - 1] === "_" ? "sub" : "sup", {}, part.replace(/^\{(.*)\}$/, "$1"))];
+  });
+}
+
 let count = 0;
 /** An id that no other element has. */
 export function freshId(): string {

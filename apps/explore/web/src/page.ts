@@ -22,8 +22,8 @@ export interface Page {
   defaults: Fields;
   /** Signs and words that the page uses. */
   words: [word: string, meaning: string][];
-  /** Whether it draws matrices. */
-  matrices: boolean;
+  /** The colours of its matrices: of both signs, of shares from 0 up. */
+  matrices: ("signs" | "shares")[];
   exercise: { question: string; answer: string };
   programs: Program[];
   build(room: Room): void;
@@ -141,6 +141,21 @@ export class Room {
 
 export type { Comparison };
 
+/** What the colours of a page's matrices mean. */
+function colours(kinds: Page["matrices"]): HTMLElement | null {
+  if (kinds.length === 0) return null;
+  const swatch = (kind: string) => h("span", { class: `swatch ${kind}` });
+  return h(
+    "span",
+    { class: "key" },
+    " Colours: ",
+    ...(kinds.includes("signs") ? [swatch("low"), "negative, ", swatch("high"), "positive"] : []),
+    kinds.length > 1 ? ", " : "",
+    ...(kinds.includes("shares") ? [swatch("share"), "a share from 0 up"] : []),
+    "; full where a picture's largest number is.",
+  );
+}
+
 /** Fills `main` with the page. */
 export function render(page: Page, main: HTMLElement, engine: Engine, given: Fields, around: { before: Page | undefined; after: Page | undefined }): Room {
   const room = new Room(engine, new State(page.id, page.defaults, given));
@@ -160,7 +175,7 @@ export function render(page: Page, main: HTMLElement, engine: Engine, given: Fie
     h("h1", {}, page.name),
     h("p", { class: "claim" }, page.claim),
     ...(page.tex === undefined ? [] : [formula(page.tex) ?? ""]),
-    h("p", { class: "gesture" }, page.gesture, page.matrices ? h("span", { class: "key" }, " Colours: ", h("span", { class: "swatch low" }), "negative, ", h("span", { class: "swatch high" }), "positive, ", h("span", { class: "swatch share" }), "a share from 0 up; full where a picture's largest number is.") : null),
+    h("p", { class: "gesture" }, page.gesture, colours(page.matrices)),
     h("details", { class: "words-list" }, h("summary", {}, "Words and signs on this page"), h("dl", {}, ...page.words.flatMap(([word, meaning]) => [h("dt", {}, word), h("dd", {}, meaning)]))),
     room.problem,
     room.busy,

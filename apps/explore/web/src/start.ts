@@ -53,10 +53,10 @@ export function welcome(main: HTMLElement, engine: Engine, given: Record<string,
         "ul",
         { class: "ways" },
         way("To understand it", "Nine pages in the order of a course. Each has one claim, a way to break it, and an exercise with its answer.", link("tokens", "Begin the tour")),
-        way("To teach it", "Large letters, large matrices, few words, for a projector. Links keep whatever you have set up (Alt+P).", button("Projector size", () => {
+        way("To teach it", "Large letters, large matrices, few words, for a projector. Links keep whatever you have set up. Alt+P switches it, in a window at least 1024 pixels wide.", button("Projector size", () => {
           setHall(true);
           location.hash = "#tokens";
-        })),
+        }, "needs-hall")),
         way("To use it", "Drop a model folder: its symmetries are read off, the theorems checked on its weights. Nothing leaves this page.", link("yours", "Open your model")),
       ),
     ),
@@ -66,7 +66,7 @@ export function welcome(main: HTMLElement, engine: Engine, given: Record<string,
     list.set(order);
     const answer = await room.ask<Answer>({ ask: "tokens", tokens: words.length, dim: 8, heads: 2, precision: "exact", order, positions: state.flag("positions") });
     const rows = { rowIds: order, rowLabels: order.map((i) => words[i] as string) };
-    scores.update({ ...matrixOf(answer.moved_scores), ...rows, columnIds: order });
+    scores.update({ ...matrixOf(answer.moved_scores), ...rows, columnIds: order, columnLabels: rows.rowLabels });
     const largest = Math.max(largestOf(matrixOf(answer.moved_output)), largestOf(matrixOf(answer.expected)));
     output.update({ ...matrixOf(answer.moved_output), ...rows, largest });
     expected.update({ ...matrixOf(answer.expected), ...rows, largest });

@@ -11,7 +11,7 @@ export interface Curve {
 
 const width = 560;
 const height = 220;
-const margin = { left: 52, right: 12, top: 12, bottom: 30 };
+const margin = { left: 60, right: 12, top: 12, bottom: 30 };
 
 function ticksOf(low: number, high: number, log: boolean): number[] {
   if (log) {

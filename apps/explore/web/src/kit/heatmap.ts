@@ -116,13 +116,18 @@ export class HeatMap {
     const gap = Math.max(3, Math.round(cell / 5));
     const place = (index: number, block: number | undefined) => index * cell + (block ? Math.floor(index / block) * gap : 0);
     const left = data.rowLabels ? 6 + 7.2 * Math.max(...data.rowLabels.map((label) => label.length)) : 0;
-    const top = data.columnLabels ? 18 : 0;
+    // Names that are wider than their columns stand upright.
+    const longest = Math.max(0, ...(data.columnLabels ?? []).map((label) => label.length));
+    const upright = 7.2 * longest > cell + 2;
+    const top = data.columnLabels ? (upright ? 6 + 7.2 * longest : 18) : 0;
     const width = left + place(data.columns - 1, this.options.columnBlock) + cell;
     const height = top + place(data.rows - 1, this.options.rowBlock) + cell;
+    this.picture.classList.toggle("dense", width > 380);
     this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     // In the size of letters, so that pictures grow with them.
-    this.picture.style.maxWidth = `${width / 16}rem`;
+    this.picture.style.maxWidth = `calc(var(--zoom, 1) * ${width / 16}rem)`;
     this.element.style.setProperty("--wide", `${width / 16}rem`);
+    this.element.classList.toggle("labelled", data.rowLabels !== undefined || data.columnLabels !== undefined);
     const largest = data.largest ?? largestOf(data);
     const colour = this.options.colours === "sequential" ? sequential : diverging;
     const used = new Set<string>();
@@ -154,7 +159,9 @@ export class HeatMap {
         svg("text", { x: left - 6, y: top + place(i, this.options.rowBlock) + cell / 2, "text-anchor": "end" }, label),
       ),
       ...(data.columnLabels ?? []).map((label, j) =>
-        svg("text", { x: left + place(j, this.options.columnBlock) + cell / 2, y: 9, "text-anchor": "middle" }, label),
+        upright
+          ? svg("text", { transform: `translate(${left + place(j, this.options.columnBlock) + cell / 2} ${top - 5}) rotate(-90)` }, label)
+          : svg("text", { x: left + place(j, this.options.columnBlock) + cell / 2, y: 9, "text-anchor": "middle" }, label),
       ),
     );
     this.name.textContent = `${this.options.title}: ${data.rows} × ${data.columns} numbers, the largest ${short(largestOf(data))}`;

@@ -1,11 +1,13 @@
 // Says whether two sides agree: in words, with a mark and a colour.
 
-import { h } from "../dom";
+import { h, withSigns } from "../dom";
 import type { Comparison } from "../engine";
 
 /** "3.1e-16" */
 export function scientific(value: number | null): string {
   if (value === null) return "not a number";
+  // Near 1 nobody needs a power of ten.
+  if (Math.abs(value) >= 0.01 && Math.abs(value) < 1000) return String(Number(value.toPrecision(2)));
   return value === 0 ? "0" : value.toExponential(1).replace("-", "\u2011"); // a hyphen that does not break
 }
 
@@ -21,7 +23,7 @@ export class Verdict {
       "div",
       { class: "verdict", role: "status", "data-verdict": name },
       this.mark,
-      h("span", { class: "claim" }, claim),
+      h("span", { class: "claim" }, ...withSigns(claim)),
       h("span", { class: "line" }, this.text, h("span", { class: "tail" }, " · ", this.detail)),
     );
   }
@@ -29,7 +31,7 @@ export class Verdict {
   restate(claim: string): void {
     this.claim = claim;
     const element = this.element.querySelector(".claim");
-    if (element) element.textContent = claim;
+    element?.replaceChildren(...withSigns(claim));
   }
 
   /** Nothing was computed, or nothing can be said: neither green nor red. */
@@ -52,7 +54,7 @@ export class Verdict {
     if (holds && differing === 0) this.text.textContent = "equal to the last bit";
     else if (holds) this.text.textContent = `equal up to rounding, ${scientific(error)}`;
     else this.text.textContent = error === null ? "there are numbers that are not finite" : `apart by ${Number(error.toPrecision(2))}`;
-    this.detail.textContent = exact || differing > 0 ? `${differing} of ${of} numbers have other bits` : `all ${of} numbers`;
+    this.detail.textContent = exact || differing > 0 ? `${differing} of ${of} numbers ${holds ? "have other bits" : "differ"}` : `all ${of} numbers`;
     this.element.title = this.claim;
   }
 }

@@ -1,7 +1,7 @@
 // The page "catalogue".
 
 import contents from "chapters";
-import { announce, h } from "../dom";
+import { announce, h, withSigns } from "../dom";
 import type { Engine, Json } from "../engine";
 import { button, choice, menu, slider, toggle } from "../kit/controls";
 import { scientific } from "../kit/verdict";
@@ -58,7 +58,7 @@ export const catalogue: Page = {
   claim: "Every identity of the theory is a live program: both sides are computed, nearly always on random weights, and compared, and a control that is almost the same must fail.",
   gesture: "Run all, or unfold a chapter and run one. Change seed, sizes and number type.",
   defaults: { q: "", kind: "", id: "", open: "auto", seed: "1", precision: "f64", tokens: "7", dim: "12", heads: "3", control: "0" },
-  matrices: false,
+  matrices: [],
   words: [
     ["row", "one identity with its id: thm4.5 is a theorem, lem9.4 a lemma, eq36 an equation of the papers"],
     ["equal up to 3e-16", "the largest difference of both sides, over the largest number"],
@@ -126,13 +126,13 @@ export const catalogue: Page = {
           { class: `verdict ${verdict.holds === null ? "" : verdict.holds ? "holds" : "fails"}`, "data-verdict": id, "data-holds": verdict.holds === null ? null : String(verdict.holds), "data-error": typeof row === "string" ? "" : String(row.error) },
           h("span", { class: "mark", "aria-hidden": "true" }, verdict.holds === null ? "?" : verdict.holds ? "=" : "≠"),
           h("span", { class: "line" }, h("span", { class: "words" }, verdict.words)),
-          h("span", { class: "line detail" }, verdict.detail),
+          h("span", { class: "line detail" }, ...withSigns(verdict.detail)),
         ),
       );
     };
     const words = (list: Listed[]): string => {
       const { open, holds, fails, skipped } = counts(list);
-      const parts = [holds > 0 ? `${holds} hold` : "", fails > 0 ? `${fails} do not` : "", skipped > 0 ? `${skipped} need other sizes` : "", open > 0 && open < list.length ? `${open} to go` : ""];
+      const parts = [holds > 0 ? `${holds} ${holds === 1 ? "holds" : "hold"}` : "", fails > 0 ? `${fails} ${fails === 1 ? "does" : "do"} not hold` : "", skipped > 0 ? `${skipped} ${skipped === 1 ? "needs" : "need"} other sizes` : "", open > 0 && open < list.length ? `${open} to go` : ""];
       return parts.filter((part) => part !== "").join(", ");
     };
     const tell = () => {
@@ -146,7 +146,8 @@ export const catalogue: Page = {
       }
       const { holds, fails } = counts(shown);
       const text = words(shown);
-      summary.textContent = `${shown.length === rows.length ? `${rows.length} rows` : `${shown.length} of ${rows.length} rows are shown`}${text === "" ? "" : `: ${text}`}.`;
+      all.disabled = shown.length === 0 && run === null;
+      summary.textContent = shown.length === 0 && rows.length > 0 ? `None of ${rows.length} rows is like that.` : `${shown.length === rows.length ? `${rows.length} rows` : `${shown.length} of ${rows.length} rows ${shown.length === 1 ? "is" : "are"} shown`}${text === "" ? "" : `: ${text}`}.`;
       bar.dataset["measured"] = String(holds + fails);
       bar.dataset["holds"] = String(holds);
     };
@@ -237,8 +238,8 @@ export const catalogue: Page = {
       return h(
         "article",
         { class: "card", "data-row": row.id },
-        h("h3", {}, h("code", {}, row.id), ` ${row.title}`),
-        h("p", {}, row.statement),
+        h("h3", {}, h("code", {}, row.id), " ", ...withSigns(row.title)),
+        h("p", {}, ...withSigns(row.statement)),
         formula(row.tex) ?? h("p", {}, h("code", {}, row.tex)),
         h("p", { class: "from" }, [row.kind, paper].filter((part) => part !== "").join(" · ")),
         h("button", { type: "button", class: "button", "aria-label": `Run ${row.id}`, click: () => {

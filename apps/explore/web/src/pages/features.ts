@@ -48,7 +48,7 @@ export const features: Page = {
   tex: "\\frac{\\partial l}{\\partial W_{(C)}} = P_C^{-1} \\frac{\\partial l}{\\partial W} P_C",
   theorem: "thm4.5",
   defaults: { order: "4.6.5.7.1.0.2.3", weights: "decoupled", weight: "attention.qkv.weight", precision: "f64" },
-  matrices: true,
+  matrices: ["signs"],
   words: [
     ["P, P_C", "a permutation of the columns; Z P is the input with its features in your order"],
     ["l, W_(C)", "the loss, and a weight moved along: its rows and columns follow the features on either side of it"],
@@ -57,7 +57,7 @@ export const features: Page = {
     ["head", "attention works in 2 groups of 4 inner features that do not mix"],
     ["qkv, proj, fc1, fc2", "weights that make queries, keys and values; attention's output; the small network's two layers"],
     ["exact sums", "sums that do not depend on the order of their terms: both sides then have the same bits"],
-    ["other bits", "numbers that differ in their last binary digits, which rounding explains"],
+    ["other bits", "numbers that are not the same in each binary digit; where two sides are equal up to rounding, rounding explains it"],
   ],
   exercise: {
     question: "Choose “tied”: attention's inner features follow by the same permutation. The block has 2 heads of 4 features. Find an order for which tied weights fail, and say which orders work.",
@@ -80,6 +80,7 @@ export const features: Page = {
     const backward = room.verdict("backward", "Backward: this weight's gradient moves as the weight does");
     const heads = h("p", { class: "gesture" });
     const gradients = h("ul", { class: "chips", "aria-label": "Gradients of all weights" });
+    const every = h("summary", {});
     const weightMenu = h("div", {});
     room.stage.append(
       panel(
@@ -97,7 +98,7 @@ export const features: Page = {
           room.word("weights", (change) =>
             choice("The weights", [["decoupled", "follow, inner axes apart"], ["residual", "follow, inner axes stay"], ["tied", "follow, inner axes tied"], ["plain", "stay as they were"]], change)),
         ),
-        panel("Both sides", room.verdicts, heads, h("p", { class: "gesture" }, "The gradient of each parameter:"), gradients, room.word("precision", (change) => choice("Numbers", precisions, change))),
+        panel("Both sides", room.verdicts, heads, h("details", {}, every, gradients), room.word("precision", (change) => choice("Numbers", precisions, change))),
       ),
     );
     let known = "";
@@ -128,6 +129,8 @@ export const features: Page = {
       backward.restate(`Backward: the gradient of ${weight.name} moves as the weight does`);
       backward.update(weight.backward, precision === "exact");
       heads.textContent = answer.keeps_heads ? "This order keeps each head's features together." : "This order mixes the features of different heads.";
+      const agree = answer.weights.filter((one) => one.backward.holds).length;
+      every.textContent = `The gradients of ${agree === all.length ? "all" : `${agree} of`} ${all.length} parameters move along`;
       gradients.replaceChildren(...answer.weights.map((one) => h("li", { class: `chip ${one.backward.holds ? "holds" : "fails"}` }, one.name, h("span", { class: "unseen" }, one.backward.holds ? " agrees" : " differs"))));
     });
   },

@@ -37,7 +37,7 @@ export const gradients: Page = {
   tex: "W' = A W B,\\ L'(W') = L(A^{-1} W' B^{-1}) \\Rightarrow \\frac{\\partial L'}{\\partial W'} = A^{-\\top} \\frac{\\partial L}{\\partial W} B^{-\\top}",
   theorem: "grad-covector",
   defaults: { left: "3.1.0.5.2.4", right: "", turn: "0", stretch: "0" },
-  matrices: true,
+  matrices: ["signs"],
   words: [
     ["A, B", "what moves the rows and the columns of the weight W: here a permutation, then a rotation of neighbours, then a stretch"],
     ["A⁻ᵀ", "the transpose of the inverse; it is A itself where A is orthogonal, that is AᵀA = I"],

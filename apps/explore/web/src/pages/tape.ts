@@ -36,8 +36,8 @@ export const tape: Page = {
   hint: "the backward pass, step by step",
   claim: "Reverse mode: the forward pass records its operations on a tape; the backward pass reads the tape from the end, and turns each output's cotangent into cotangents of the inputs.",
   gesture: "Write a program, then step through it with the slider: first forward, then backward. x, w, b and v are random: 3×4, 4×3, 3, and 3×3.",
-  defaults: { of: "program", program: "h = gelu(x @ w + b)\ny = sum(h * h)", step: "0", lost: "0" },
-  matrices: true,
+  defaults: { of: "program", program: "h = gelu(x @ w + b)\ny = sum(h * h * v)", step: "0", lost: "0" },
+  matrices: ["signs"],
   words: [
     ["@", "a matrix product; * multiplies element by element"],
     ["cotangent", "of a value: how the loss changes with each of its numbers, dL/d(value)"],
@@ -71,6 +71,7 @@ export const tape: Page = {
       const chosen = step === 0 ? count : step <= count ? step : 2 * count + 1 - step;
       room.change({ lost: Math.max(1, chosen) });
     });
+    const none = button("Lose none", () => room.change({ lost: 0 }));
     room.stage.append(
       panel(
         "The program",
@@ -88,13 +89,16 @@ export const tape: Page = {
         h("div", { class: "row" }, h("div", { class: "grow" }, entries), h("div", { class: "grow row" }, value.element, cotangent.element)),
       ),
       panel("The gradients at the end", leaves),
-      h("div", { class: "stage wide-two" }, breakIt(room, "Lose one cotangent on its way back: the gradients that it feeds are wrong, unless it was zero.", lose, button("Lose none", () => room.change({ lost: 0 }))), panel("Are they right?", room.verdicts)),
+      h("div", { class: "stage wide-two" }, breakIt(room, "Lose one cotangent on its way back: the gradients that it feeds are wrong, unless it was zero.", lose, none), panel("Are they right?", room.verdicts)),
     );
     room.onChange(async () => {
       const of = state.oneOf("of", ["program", "block"]);
       if (program.value !== state.text("program")) program.value = state.text("program");
       (room.stage.querySelector("#program-field") as HTMLElement).hidden = of === "block";
       const lost = state.whole("lost", 0, 200);
+      // What is said of a step belongs to a program that could be read.
+      about.textContent = "";
+      none.disabled = lost === 0;
       const answer = await room.ask<Answer>({ ask: "tape", of, program: state.text("program"), lost });
       functions.textContent = `+ - * / @ ( ), numbers, and ${answer.functions.join(", ")}`;
       count = answer.entries.length;
@@ -116,7 +120,7 @@ export const tape: Page = {
         ),
       );
       (entries.children[current] as HTMLElement | undefined)?.scrollIntoView({ block: "nearest" });
-      if (step === 0) about.textContent = `${count} operations are recorded. The loss is ${answer.loss === null ? "not finite" : short(answer.loss)}.`;
+      if (step === 0) about.textContent = `${count} ${count === 1 ? "operation is" : "operations are"} recorded. The loss is ${answer.loss === null ? "not finite" : short(answer.loss)}.`;
       else if (backward === 0) about.textContent = `Forward, ${forward} of ${count}: ${chosen?.op}${chosen?.math ? `, ${chosen.math}` : ""}.`;
       else about.textContent = `Backward, ${backward} of ${count}: ${chosen?.op}'s rule takes the cotangent of ${chosen?.output} and adds to those of ${[...new Set(chosen?.inputs ?? [])].filter((name) => name !== "").join(", ")}.`;
       value.element.hidden = !chosen?.value;

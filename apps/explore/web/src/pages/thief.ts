@@ -39,19 +39,26 @@ const sights: [string, string][] = [
 const noises = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4];
 const explained: Record<string, string> = {
   weights: "The model is public (a pretrained ViT, say), and the cloud holds its permuted copy. It compares rows and columns, group by group; drawn are the vectors, whose columns are the features.",
-  gain: "The cloud compares the permuted gain of one normalisation with the public one: sorting both is enough.",
-  pair: "The cloud knows one plain input and sees it permuted: equal columns give the key away.",
+  gain: "The cloud compares the permuted gain of one normalisation with the public one: sorting both is enough where no two entries are equal.",
+  pair: "The cloud knows one plain input and sees it permuted: columns that agree in both pictures give the key away.",
   tokens: "The cloud knows the embeddings and sees the tokens of a text in secret order: it matches each with its nearest embedding.",
 };
+
+/** Where each entry went: the order that the handles show. */
+function inverse(places: number[]): number[] {
+  const back: number[] = [];
+  places.forEach((place, i) => (back[place] = i));
+  return back;
+}
 
 export const thief: Page = {
   id: "thief",
   name: "Thief",
   hint: "be the cloud, and find the key",
-  claim: "A permutation hides nothing from somebody who knows what was permuted: however many keys there are, matching finds the right one in milliseconds.",
+  claim: "A permutation does not hide its key from somebody who knows what was permuted: however many keys there are, matching finds the right one in milliseconds, as long as no two columns are alike and the knowledge is good enough.",
   gesture: "You are the cloud. Drag what you see until it looks like what you know, and the misfit goes to 0: then you have undone the key. Or let the attack do it. Then make it harder: add noise to what the thief knows, or train the weights in secret.",
   defaults: { sees: "pair", noise: "0", secret: "0", guess: "", seed: "1" },
-  matrices: true,
+  matrices: ["signs"],
   words: [
     ["cloud", "who computes with permuted weights or data, and would like to know the plain ones"],
     ["key", "the secret permutations: of the features (residual), of values (v), of queries and keys (qkv), of the small network (hidden)"],
@@ -61,7 +68,7 @@ export const thief: Page = {
   ],
   exercise: {
     question: "With one public gain of 16 entries, how much noise (relative to the spread of its entries) breaks the attack? Compare with the attack on all weights. Why does the latter stand so much more?",
-    answer: "Sorting fails as soon as the noise exceeds the smallest gap between neighbouring entries. Of 16 entries there are 15 gaps of about 1/16 of the spread, and the smallest is about 1/16 of that: 0.01 breaks some keys, 0.05 most of them. The attack on all weights compares whole rows of many entries: the distance of a right pair is noise alone, that of a wrong pair is noise and the difference of two independent rows, and the more entries, the safer is the choice.",
+    answer: "Sorting may fail as soon as the noise exceeds the smallest gap between neighbouring entries. Of 16 entries there are 15 gaps of about 1/16 of the spread, and the smallest is about 1/16 of that: 0.01 breaks some keys, 0.05 most of them. The attack on all weights compares whole rows of many entries: the distance of a right pair is noise alone, that of a wrong pair is noise and the difference of two independent rows, and the more entries, the safer is the choice.",
   },
   programs: [
     { language: "C++", path: "apps/explore/web/code/thief.cpp", text: cpp },
@@ -80,7 +87,7 @@ export const thief: Page = {
     const mark = h("span", { class: "mark", "aria-hidden": "true" });
     const words = h("span", { class: "words" });
     const detail = h("span", { class: "detail" });
-    const verdict = h("div", { class: "verdict", role: "status", "data-verdict": "key" }, mark, h("span", { class: "claim" }, "The thief's key is the secret key"), h("span", { class: "line" }, words, h("span", { class: "tail" }, " · ", detail)));
+    const verdict = h("div", { class: "verdict", role: "status", "data-verdict": "key" }, mark, h("span", { class: "claim" }, "The attack's key is the secret key"), h("span", { class: "line" }, words, h("span", { class: "tail" }, " · ", detail)));
     room.verdicts.append(verdict);
     room.stage.append(
       panel(
@@ -94,7 +101,7 @@ export const thief: Page = {
         score,
         h("div", { class: "controls" }, button("Let the attack do it", () => room.change({ guess: undoing }), "main"), button("As it was seen", () => room.change({ guess: "" }))),
       ),
-      panel("The key that the attack finds", result),
+      panel("The key, found by the attack", h("p", { class: "gesture" }, "At each place of what the thief knows: where the key has put it. Dragging to this order undoes the key."), result),
       h(
         "div",
         { class: "stage wide-two" },
@@ -104,7 +111,7 @@ export const thief: Page = {
           room.flag("secret", (change) => toggle("the weights and inputs are secret, too: the thief knows others", change)),
           room.quantity("noise", (change) => slider("Noise on what the thief knows", { least: 0, most: noises.length - 1, step: 1, text: (value) => String(noises[value]) }, change)),
         ),
-        panel("Found?", room.verdicts),
+        panel("Found by the attack?", room.verdicts),
       ),
     );
     room.onChange(async () => {
@@ -139,15 +146,15 @@ export const thief: Page = {
       verdict.dataset["error"] = String(answer.of - answer.right);
       mark.textContent = holds ? "=" : "≠";
       words.textContent = holds ? "found, every place of it" : `${answer.right} of ${answer.of} places are right`;
-      const space = sees === "weights" ? `one of 2^${answer.log2_keys.toFixed(0)} keys, ` : "";
-      detail.textContent = `${space}in ${answer.ms < 0.1 ? "less than 0.1" : answer.ms < 10 ? answer.ms.toFixed(1) : answer.ms.toFixed(0)} ms`;
+      const space = sees === "weights" ? ["one of 2", h("sup", {}, answer.log2_keys.toFixed(0)), " keys, "] : [];
+      detail.replaceChildren(...space, `in ${answer.ms < 0.1 ? "less than 0.1" : answer.ms < 10 ? answer.ms.toFixed(1) : answer.ms.toFixed(0)} ms`);
       result.replaceChildren(
         ...answer.groups.map((group) =>
           h(
             "div",
             {},
             h("p", { class: "gesture" }, h("code", {}, group.name), `: ${group.right} of ${group.found.length} places right`),
-            h("div", { class: "keys" }, ...group.found.map((place, i) => h("span", { class: place === group.truth[i] ? "right" : "wrong" }, String(place)))),
+            h("div", { class: "keys" }, ...inverse(group.found).map((place, i) => h("span", { class: place === inverse(group.truth)[i] ? "right" : "wrong" }, String(place + 1)))),
           ),
         ),
       );

@@ -58,7 +58,7 @@ export const yours: Page = {
   claim: "Drop a model folder of Hugging Face's format: its symmetries are read off its own computation, the theorems are checked on its own weights, and a permuted copy is yours to download.",
   gesture: "ViT, DeiT, BERT, GPT-2 and Llama, up to 200 MB: config.json and model.safetensors (tokenizer.json for texts). Nothing leaves this page: it has no code that sends, and its policy forbids connections.",
   defaults: { layer: "0", head: "0", patch: "14", which: "inner", row: "thm4.1" },
-  matrices: true,
+  matrices: ["signs", "shares"],
   words: [
     ["group", "permutations that move certain axes of certain tensors together; “inner” groups move nothing that one puts in or gets out"],
     ["S_64", "all orders of 64 things; wr: blocks may change places, too"],
@@ -78,13 +78,18 @@ export const yours: Page = {
     let open: Opened | null = null;
     let picture = "";
     let text = "";
-    const result = h("div", { class: "stage" });
+    const result = h("div", { class: "stage", id: "result" });
+    let titles = new Map<string, string>();
     const busy = h("p", { class: "gesture", role: "status" });
     const waiting = async (what: string, job: () => Promise<void>) => {
       busy.textContent = what;
       announce(what);
       await room.guard(job);
       busy.textContent = "";
+    };
+    // Once nothing above it changes any more.
+    const show = () => {
+      if (open) result.scrollIntoView({ block: "start" });
     };
     const load = async (files: Map<string, File | Uint8Array>) => {
       result.replaceChildren();
@@ -103,9 +108,11 @@ export const yours: Page = {
         await room.engine.putFiles(bytes);
         await look();
       });
+      show();
     };
     const look = async () => {
       open = await room.ask<Opened>({ ask: "yours.open" });
+      if (titles.size === 0) titles = new Map((await room.ask<{ rows: { id: string; title: string }[] }>({ ask: "catalogue.list" })).rows.map((row) => [row.id, row.title]));
       describe(open);
     };
     const forget = () => {
@@ -121,6 +128,7 @@ export const yours: Page = {
         await room.ask({ ask: "yours.sample", family });
         await look();
       });
+      show();
     };
     const fromInput = (event: Event) => {
       const input = event.currentTarget as HTMLInputElement;
@@ -168,7 +176,7 @@ export const yours: Page = {
 
     const describe = (model: Opened) => {
       const checks = h("div", { class: "stage" });
-      const rows = menu("Theorem", model.rows.map((row): [string, string] => [row, row]), (row) => room.change({ row }));
+      const rows = menu("Theorem", model.rows.map((row): [string, string] => [row, `${row}: ${titles.get(row) ?? ""}`]), (row) => room.change({ row }));
       const wanted = state.text("row");
       rows.set(model.rows.includes(wanted) ? wanted : (model.rows[0] ?? ""));
       const chosen = () => (rows.element.querySelector("select") as HTMLSelectElement).value;
@@ -180,21 +188,22 @@ export const yours: Page = {
         checks.append(verdict.element);
       };
       const moved = h("div", { class: "stage" });
-      const move = async (which: string) => {
+      const broken = h("div", { class: "stage answer" });
+      const move = async (which: string, place: HTMLElement) => {
         const draws = crypto.getRandomValues(new Uint32Array(2));
         const answer = await room.ask<Moved>({ ask: "yours.permute", groups: which, key_low: draws[0] as number, key_high: draws[1] as number });
         const verdict = new Verdict("permuted", which === "inner" ? "The permuted model computes the same function" : "The permuted model, with inputs and outputs moved too, fed with plain inputs, computes the same function");
         verdict.update(answer.same_function);
         const files = await room.engine.permutedFiles(answer.files);
         const url = URL.createObjectURL(new Blob([tarOf(files)], { type: "application/x-tar" }));
-        moved.replaceChildren(
+        place.replaceChildren(
           verdict.element,
           h("p", { class: "gesture" }, `${answer.changed_tensors} of ${answer.of_tensors} tensors have other values. Groups: ${answer.groups.join(", ")}.`),
           h("p", {}, h("a", { href: url, download: "permuted-model.tar", class: "button" }, "Download the permuted folder (.tar)")),
           ...answer.left_out.map((file) => h("p", { class: "gesture" }, `${file.name} was left out: ${file.why}`)),
         );
       };
-      const map = new HeatMap({ title: "attention: row i looks at the columns", colours: "sequential", cell: model.inputs.includes("pixel_values") ? 11 : 26 });
+      const map = new HeatMap({ title: "attention: a row’s token looks at the columns’", colours: "sequential", cell: model.inputs.includes("pixel_values") ? 11 : 26 });
       const onPick = (row: number, column: number) => {
         state.set({ patch: row * side + column });
         void room.guard(attend);
@@ -212,9 +221,12 @@ export const yours: Page = {
         if (heads && heads.options.length !== answer.heads) headMenu(answer.heads);
         const labels = answer.tokens.length === answer.length && answer.length <= 24 ? answer.tokens : undefined;
         const shown = matrixOf(answer.scores, head);
+        // Of many tokens some have their name: each tenth, or of a picture the first patch of each of its rows.
+        let sparse = Array.from({ length: answer.length }, (_, i) => (i % 10 === 9 || i === 0 ? `${i + 1}` : ""));
         if (answer.picture) {
           const pixels = matrixOf(answer.picture);
           const offset = answer.length - pixels.rows * pixels.columns; // the class token, and what else is no patch
+          sparse = sparse.map((_, i) => (i < offset ? (i === 0 ? "class" : "") : (i - offset) % pixels.columns === 0 ? `row ${(i - offset) / pixels.columns + 1}` : ""));
           if (side !== pixels.rows) {
             side = pixels.rows;
             const control = slider("Patch", { least: 0, most: side * side - 1, step: 1, text: (value) => `row ${Math.floor(value / side) + 1}, column ${(value % side) + 1}` }, (patch) => {
@@ -233,7 +245,7 @@ export const yours: Page = {
           looking.update({ rows: side, columns: side, at: (i, j) => shown.at(row, offset + i * side + j), marked });
           maps.replaceChildren(looked.element, looking.element, ...(shown.rows === 1 ? [] : [map.element]));
         }
-        if (shown.rows > 1) map.update({ ...shown, rowLabels: labels });
+        if (shown.rows > 1) map.update({ ...shown, rowLabels: labels ?? sparse, columnLabels: labels ?? sparse });
       };
       let setPatch: (patch: number) => void = () => undefined;
       const controls = h("div", { class: "controls" });
@@ -273,7 +285,7 @@ export const yours: Page = {
       result.replaceChildren(
         panel(
           `${model.architecture}, ${model.parameters.toLocaleString("en")} parameters, ${model.layers} layers`,
-          h("p", {}, `${model.groups.filter((group) => group.elements !== "fixed").length} groups of permutations can act on its weights; the inner ones leave its function alone. Together they have 2^${model.log2_key_space.toFixed(0)} elements.`),
+          h("p", {}, `${model.groups.filter((group) => group.elements !== "fixed").length} groups of permutations can act on its weights; the inner ones leave its function alone. Together they have 2`, h("sup", {}, model.log2_key_space.toFixed(0)), " elements."),
           h("p", { class: "gesture" }, `Checked on a small copy of this architecture with random weights: ${model.certificate.generators} generators of ${model.certificate.groups} groups; outputs are off by at most ${scientific(model.certificate.forward_error)}, gradients by ${scientific(model.certificate.gradient_error)}. The theorems below are checked on your weights.`),
           h("details", {}, h("summary", {}, "The groups, and the axes they move"),
             h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Groups" },
@@ -285,8 +297,8 @@ export const yours: Page = {
           for (const row of model.rows) if (room.open) await check(row);
         }))), checks),
         panel("Its attention", controls, patches, maps),
-        panel("A permuted copy", h("div", { class: "controls" }, button("Permute the inner groups", () => void waiting("Permuting …", () => move("inner")), "main")), moved),
-        breakIt(room, "Move the groups that touch inputs or outputs too: with plain inputs the function is another one.", button("Permute all groups", () => void waiting("Permuting …", () => move("all")))),
+        panel("A permuted copy", h("div", { class: "controls" }, button("Permute the inner groups", () => void waiting("Permuting …", () => move("inner", moved)), "main")), moved),
+        breakIt(room, "Move the groups that touch inputs or outputs too: with plain inputs the function is another one.", button("Permute all groups", () => void waiting("Permuting …", () => move("all", broken))), broken),
       );
       announce(`${model.architecture} is open`);
       void room.guard(attend);
