@@ -22,6 +22,7 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
     glyphs(browser, folder)
     hall(browser, folder)
     menu(browser, folder)
+    first_sight(browser, folder)
 
 
 def formulas(browser: Browser, folder: pathlib.Path) -> None:
@@ -124,6 +125,51 @@ def menu(browser: Browser, folder: pathlib.Path) -> None:
         page.keyboard.press("Escape")
         check(not page.locator("#pages").is_visible(), f"menu: at {width} pixels Escape leaves it open")
         page.context.close()
+
+
+def first_sight(browser: Browser, folder: pathlib.Path) -> None:
+    """At the size of a small projector, what a page is about is seen without scrolling; no page has a hole."""
+    page = opened(browser, folder)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    seen = """selector => [...document.querySelectorAll(selector)].every(e => {
+      const box = e.getBoundingClientRect();
+      return box.width > 0 && box.top >= 0 && box.bottom <= innerHeight;
+    })"""
+    for name in ("tokens", "features"):
+        visit(page, name)
+        check(page.evaluate(seen, ".break :is(input, label)"), f"first sight: a way to break {name} is out of sight")
+    for name in ("tokens", "features", "gradients", "twins", "masks", "thief", "tape"):
+        visit(page, name)
+        page.wait_for_timeout(200)
+        gap = page.evaluate("document.querySelector('main > .after').getBoundingClientRect().top - Math.max(...[...document.querySelectorAll('.stage .panel')].map(e => e.getBoundingClientRect().bottom))")
+        check(gap < 60, f"first sight: {name} has {gap:.0f} empty pixels above its exercise")
+    visit(page, "tokens?view=hall")
+    page.wait_for_timeout(300)
+    named = "[...document.querySelectorAll('figure')].filter(e => ['Enc(P Z)', 'P Enc(Z)'].includes(e.querySelector('figcaption').firstChild.textContent)).map(e => e.querySelector('svg').getBoundingClientRect().bottom)"
+    bottoms = page.evaluate(named)
+    check(len(bottoms) == 2 and max(bottoms) <= 720, f"first sight: in a hall both sides of the claim about tokens end at {bottoms}")
+    page.evaluate("location.hash = '#twins'")
+    page.wait_for_selector("svg.chart .end")
+    page.wait_for_timeout(300)
+    bottom = page.evaluate("document.querySelector('svg.chart').getBoundingClientRect().bottom")
+    check(bottom <= 720, f"first sight: in a hall the distance of two trainings ends at {bottom}")
+    page.keyboard.press("Alt+p")
+    # Answers come where one looks.
+    visit(page, "yours")
+    page.get_by_role("button", name="ViT", exact=True).click()
+    page.get_by_role("button", name="Check it").wait_for(timeout=60_000)
+    page.wait_for_timeout(1500)
+    top = page.evaluate("document.querySelector('#result h2').getBoundingClientRect().top")
+    check(60 < top < 200, f"first sight: a model that was opened is shown at {top}")
+    check("rows" in (page.get_by_label("Theorem").locator("option").first.text_content() or ""), "yours: theorems are ids without words")
+    page.get_by_role("button", name="Permute all groups").click()
+    check(wait_for(page, "permuted", False), "yours: all groups leave the function alone")
+    check(page.locator('.break [data-verdict="permuted"]').count() == 1, "yours: what breaks is shown elsewhere than its button")
+    named = "[...document.querySelectorAll('figure')].filter(e => /attend|attention/.test(e.textContent)).map(e => e.querySelectorAll('svg text[transform*=rotate]').length)"
+    check(max(page.evaluate(named)) >= 6, f"yours: columns of attention have {page.evaluate(named)} names")
+    visit(page, "tokens")
+    check(max(page.evaluate(named)) == 6, f"tokens: columns of attention have {page.evaluate(named)} names")
+    page.context.close()
 
 
 def hall(browser: Browser, folder: pathlib.Path) -> None:

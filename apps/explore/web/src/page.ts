@@ -4,7 +4,7 @@ import formulas from "formulas";
 import { button, type Control } from "./kit/controls";
 import { code, Program } from "./kit/code";
 import { Verdict } from "./kit/verdict";
-import { h, markup } from "./dom";
+import { h, markup, withSigns } from "./dom";
 import { Comparison, Engine, Json, Latest } from "./engine";
 import { Fields, State } from "./state";
 
@@ -176,14 +176,14 @@ export function render(page: Page, main: HTMLElement, engine: Engine, given: Fie
     h("p", { class: "claim" }, page.claim),
     ...(page.tex === undefined ? [] : [formula(page.tex) ?? ""]),
     h("p", { class: "gesture" }, page.gesture, colours(page.matrices)),
-    h("details", { class: "words-list" }, h("summary", {}, "Words and signs on this page"), h("dl", {}, ...page.words.flatMap(([word, meaning]) => [h("dt", {}, word), h("dd", {}, meaning)]))),
+    h("details", { class: "words-list" }, h("summary", {}, "Words and signs on this page"), h("dl", {}, ...page.words.flatMap(([word, meaning]) => [h("dt", {}, ...withSigns(word)), h("dd", {}, ...withSigns(meaning))]))),
     room.problem,
     room.busy,
     room.stage,
     h(
       "div",
       { class: "after" },
-      h("details", { class: "exercise" }, h("summary", {}, "Exercise"), h("p", {}, page.exercise.question), h("details", {}, h("summary", {}, "Answer"), h("p", {}, page.exercise.answer))),
+      h("details", { class: "exercise" }, h("summary", {}, "Exercise"), h("p", {}, ...withSigns(page.exercise.question)), h("details", {}, h("summary", {}, "Answer"), h("p", {}, ...withSigns(page.exercise.answer)))),
       code(page.programs),
       h("details", {}, h("summary", {}, "Link"), h("p", {}, "The address of this page holds everything that you set."), h("div", { class: "controls" }, copy, link)),
       h("nav", { class: "neighbours", "aria-label": "Neighbouring pages" }, to(around.before, "←"), to(around.after, "→")),

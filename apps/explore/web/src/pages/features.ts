@@ -44,7 +44,7 @@ export const features: Page = {
   name: "Features",
   hint: "columns move, if the weights move along",
   claim: "Permute the features and nothing works any more, until the weights are moved along: then outputs and gradients are the old ones, in the new order.",
-  gesture: "Drag a feature left or right, or use the arrow keys; then choose how the weights follow, and watch a weight's rows and columns glide.",
+  gesture: "Drag a feature left or right, or use the arrow keys; then choose how the weights follow.",
   tex: "\\frac{\\partial l}{\\partial W_{(C)}} = P_C^{-1} \\frac{\\partial l}{\\partial W} P_C",
   theorem: "thm4.5",
   defaults: { order: "4.6.5.7.1.0.2.3", weights: "decoupled", weight: "attention.qkv.weight", precision: "f64" },
@@ -94,7 +94,7 @@ export const features: Page = {
         { class: "stage wide-two" },
         breakIt(
           room,
-          "Leave the weights where they are; or tie the inner permutation to the outer one, in an order that mixes the heads.",
+          "Leave the weights; or tie the inner axes, in an order that mixes heads.",
           room.word("weights", (change) =>
             choice("The weights", [["decoupled", "follow, inner axes apart"], ["residual", "follow, inner axes stay"], ["tied", "follow, inner axes tied"], ["plain", "stay as they were"]], change)),
         ),

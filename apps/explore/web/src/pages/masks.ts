@@ -1,6 +1,6 @@
 // The page "masks".
 
-import { announce, h } from "../dom";
+import { announce, h, withSigns } from "../dom";
 import type { Comparison, Json, Tensor } from "../engine";
 import { button, slider } from "../kit/controls";
 import { HeatMap, matrixOf } from "../kit/heatmap";
@@ -224,18 +224,13 @@ export const masks: Page = {
       verdict.element.dataset["allowed"] = String(answer.allowed);
       const generators = answer.generators.map((g) => cyclesOf(g)).join(", ");
       facts.replaceChildren(
-        h("p", { "data-group": answer.group_name, "data-order": answer.group_order }, h("strong", {}, `${answer.group_order} ${answer.group_order === 1 ? "permutation keeps" : "permutations keep"} this mask`), ...(answer.group_name === "" ? [] : answer.group_order === 1 ? [": the order as it is"] : [": the group ", ...subscripts(answer.group_name)])),
+        h("p", { "data-group": answer.group_name, "data-order": answer.group_order }, h("strong", {}, `${answer.group_order} ${answer.group_order === 1 ? "permutation keeps" : "permutations keep"} this mask`), ...(answer.group_name === "" ? [] : answer.group_order === 1 ? [": the order as it is"] : [": the group ", ...withSigns(answer.group_name.replaceAll(" x ", " × "))])),
         h("p", { class: "gesture" }, answer.searched === null ? "Too many tokens to try every order here." : `Trying every order one by one finds ${answer.searched}.`, ` The order above is ${answer.allowed ? "one of them" : "not one of them"}.`),
         h("p", { class: "gesture" }, generators === "" ? "" : `Generators: ${generators}.`),
       );
     });
   },
 };
-
-/** S_3 x S_2 with its indices below the line. */
-function subscripts(name: string): Node[] {
-  return name.split(/_(\d+)/).map((part, i) => (i % 2 === 1 ? h("sub", {}, part) : document.createTextNode(part.replace(" x ", " × "))));
-}
 
 /** "(1 2)(3 4)" */
 function cyclesOf(p: number[]): string {

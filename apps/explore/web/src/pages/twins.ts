@@ -58,7 +58,7 @@ export const twins: Page = {
   ],
   build(room) {
     const losses = new Chart("Loss of each step", false);
-    const drift = new Chart("Distance of the twin's weights from the moved weights", true);
+    const drift = new Chart("Distance of the twin's weights", true);
     const twin = room.verdict("twins", "The twin's weights are the moved weights");
     const figures = h("p", { class: "gesture" });
     const vectors = h("p", { class: "gesture" });
@@ -102,7 +102,7 @@ export const twins: Page = {
       if (answer.apart.unknown) twin.clear("rounding has taken over", "a training that began one rounding away is as far by now");
       else twin.update(answer.apart, settings().precision === "exact");
       const share = answer.accuracy === undefined ? "" : ` Test pictures classified right: plain ${(100 * answer.accuracy).toFixed(1)} %, twin ${(100 * (answer.twin_accuracy ?? 0)).toFixed(1)} % (chance is 10 %).`;
-      figures.textContent = `Step ${answer.steps}.${running ? ` About ${speed.toFixed(0)} pairs of steps a second.` : ""}${share}`;
+      figures.textContent = `${answer.steps === 1 && !running ? "Step 1, taken so that there is something to compare" : `Step ${answer.steps}`}.${running ? ` About ${speed.toFixed(0)} pairs of steps a second.` : ""}${share}`;
     };
     let loop: Promise<void> = Promise.resolve();
     const show = (on: boolean) => {

@@ -203,7 +203,7 @@ export const yours: Page = {
           ...answer.left_out.map((file) => h("p", { class: "gesture" }, `${file.name} was left out: ${file.why}`)),
         );
       };
-      const map = new HeatMap({ title: "attention: a row’s token looks at the columns’", colours: "sequential", cell: model.inputs.includes("pixel_values") ? 11 : 26 });
+      const map = new HeatMap({ title: `attention: a row’s token looks at the columns’${model.inputs.includes("pixel_values") ? "; class token first, then patches" : ""}`, colours: "sequential", cell: model.inputs.includes("pixel_values") ? 11 : 26 });
       const onPick = (row: number, column: number) => {
         state.set({ patch: row * side + column });
         void room.guard(attend);
@@ -226,7 +226,7 @@ export const yours: Page = {
         if (answer.picture) {
           const pixels = matrixOf(answer.picture);
           const offset = answer.length - pixels.rows * pixels.columns; // the class token, and what else is no patch
-          sparse = sparse.map((_, i) => (i < offset ? (i === 0 ? "class" : "") : (i - offset) % pixels.columns === 0 ? `row ${(i - offset) / pixels.columns + 1}` : ""));
+          sparse = sparse.map((_, i) => (i < offset ? "" : (i - offset) % pixels.columns === 0 ? `row ${(i - offset) / pixels.columns + 1}` : ""));
           if (side !== pixels.rows) {
             side = pixels.rows;
             const control = slider("Patch", { least: 0, most: side * side - 1, step: 1, text: (value) => `row ${Math.floor(value / side) + 1}, column ${(value % side) + 1}` }, (patch) => {
