@@ -109,6 +109,9 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
         check("guess=" in page.url and misfit() != begun, f"thief: {sees}: a key changes nothing")
         page.get_by_role("button", name="Let the attack do it").click()
         page.wait_for_timeout(300)
+        shown = [text.strip() for text in page.locator(".stealing .handle").all_text_contents()]
+        groups = [" ".join(group.locator(".keys span").all_text_contents()) for group in page.locator(".match > div").all()]
+        check(" ".join(shown) in groups, f"thief: {sees}: the handles show {shown}, the keys are {groups}")
         check(misfit() < 1e-9, f"thief: {sees}: the attack leaves a misfit of {misfit()}")
         page.locator(".handle").first.scroll_into_view_if_needed()
         a, b = page.locator(".handle").nth(0).bounding_box(), page.locator(".handle").nth(2).bounding_box()
@@ -121,6 +124,17 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
     # Tape.
     visit(page, "tape")
     check(wait_for(page, "slope", True), "tape: gradients are not the slope")
+    check(page.get_by_role("button", name="Lose none").is_disabled(), "tape: nothing is lost, and losing none is offered")
+    # A value and its cotangent have pictures of their own.
+    page.locator(".entries button").nth(2).click()
+    page.wait_for_timeout(200)
+    for _ in range(4):
+        page.get_by_role("button", name="Step", exact=True).click()
+    page.locator(".entries button").nth(2).click()
+    page.wait_for_timeout(300)
+    colours = page.evaluate("[...document.querySelectorAll('.grow.row figure:not([hidden]) svg')].map(e => [...e.querySelectorAll('rect')].map(cell => cell.style.fill).join())")
+    check(len(colours) == 2 and colours[0] != colours[1], "tape: gelu's value and its cotangent have the same picture")
+    visit(page, "tape")
     for _ in range(7):
         page.get_by_role("button", name="Step", exact=True).click()
     page.get_by_role("button", name="Lose the cotangent").click()
@@ -129,6 +143,7 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
     check(wait_for(page, "slope", True), "tape: nothing lost stays red")
     page.locator("#program").fill("y = sum(gelo(x))")
     page.wait_for_selector(".problem:not(:empty)")
+    check((page.locator("p[role=status].gesture:not(.busy)").first.text_content() or "") == "", "tape: a step is described of a program that cannot be read")
     check("did you mean gelu" in (page.locator(".problem").text_content() or ""), "tape: a misspelt function is not explained")
     page.context.close()
     # Hostile addresses.

@@ -33,6 +33,13 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
     page.wait_for_timeout(300)
     shown = page.locator(".card:visible").count()
     check(0 < shown < rows, f"catalogue: the search shows {shown} of {rows} rows")
+    check("_" not in " ".join(page.locator(".card p:visible").all_text_contents()), "catalogue: a sentence has an index as it is typed")
+    for text, sentence in (("thm10.2", f"1 of {rows} rows is shown."), ("nothing of this name", f"None of {rows} rows is like that.")):
+        page.locator("#search").fill(text)
+        page.wait_for_timeout(300)
+        said = (page.locator(".runbar p").text_content() or "").strip()
+        check(said == sentence, f"catalogue: it says {said!r}, not {sentence!r}")
+    check(page.get_by_role("button", name="Run all that are shown").is_disabled(), "catalogue: no row can be run")
     page.locator("#search").fill("")
     page.wait_for_timeout(300)
     check(page.locator(".card:visible").count() == 0, "catalogue: an empty search leaves chapters unfolded")
