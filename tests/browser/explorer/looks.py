@@ -16,13 +16,20 @@ def part(browser: Browser, folder: pathlib.Path) -> None:
     states["broken tokens"] = lambda page: visit(page, "tokens?causal=1")
     states["a row"] = lambda page: (visit(page, "catalogue?q=thm4&id=thm4.5"), wait_for(page, "thm4.5", True))
     states["features in a hall"] = lambda page: visit(page, "features?view=hall")
-    for found in check_page(browser, folder / "explorer.html", ready=ready, states=states):
+    for found in check_page(browser, folder / "explorer.html", ready=settled, states=states):
         check(False, f"looks: {found}")
     formulas(browser, folder)
     glyphs(browser, folder)
     hall(browser, folder)
     menu(browser, folder)
     first_sight(browser, folder)
+
+
+def settled(page: Page) -> None:
+    """The first page, once it shows what it computed: before, its pictures are empty and have no names."""
+    ready(page)
+    page.wait_for_selector("[data-verdict][data-holds]")
+    page.wait_for_timeout(400)
 
 
 def formulas(browser: Browser, folder: pathlib.Path) -> None:
