@@ -22,7 +22,7 @@ constexpr std::string_view activations = "exp gelu gelu_tanh mish quick_gelu rel
                            parts_and_options = "dropout embedding fold linear norm permute rotary",
                            fields = "center gather log max mean min split square std sum",
                            command_lines = "all any eq log2 pad", html_and_names = "sub",
-                           methods_in_python = "contiguous expand reshape squeeze transpose unsqueeze";
+                           methods_in_python = "contiguous expand reshape transpose";
 
 std::set<std::string> allowed_words() {
   std::set<std::string> words;
