@@ -76,7 +76,7 @@ TEST_CASE("a mistake names the option, the reason, the nearest name and the verb
   refused_exactly({"keygen", "--out", "a\xff"}, R"('a\xff' is not UTF-8 text (see equigrad keygen --help))");
   refused_exactly({"train", "vit", "--steps", "1", "--data", "x\x1b[31m"},
                   R"(x\x1b[31m: neither a dataset (cifar10, cifar10-jpeg, cifar10-records, cifar100, )"
-                  "cifar100-coarse, celeba, mnist, fashion-mnist, shapes, faces) nor a folder of images");
+                  "cifar100-coarse, celeba, mnist, fashion-mnist, shapes, digits, faces) nor a folder of images");
   refused_exactly({"--versoin"}, "'--versoin' stands before any verb; did you mean --version? (see equigrad --help)");
 }
 
