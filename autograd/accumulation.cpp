@@ -33,7 +33,7 @@ Tensors cut(const Tensors& batch, std::int64_t first, std::int64_t last) {
   return part;
 }
 
-/// Sums of gradients on devices that nobody records, many in one launch. The bits are those of affine() and add().
+/// Sums of gradients on devices, unrecorded and many in one launch. The bits are those of affine() and add().
 class DeviceSums {
 public:
   explicit DeviceSums(double share)

@@ -110,7 +110,7 @@ Tensor get_item(const Tensor& x, nb::handle index);
 /// x[index] = value, written in place. Throws AutogradError while a tape listens.
 void set_item(Tensor& x, nb::handle index, nb::handle value);
 
-// --- keys that nobody gave ---
+// --- keys of calls without a key ---
 
 /// The key of an argument; for None, the next of the default sequence (random.seed()).
 struct DefaultKey {

@@ -58,9 +58,9 @@ json files_in(const std::string& folder) {
   return files;
 }
 
-/// Gives a drawn model attention that can be seen. Weights as they are initialised make all scores nearly equal; here
-/// each key head and its query heads have one matrix, drawn with deviation 0.3, under noise of its own of a third of
-/// that. Scores then say how alike two tokens are, and tokens attend to their like.
+/// Draws queries and keys that give visibly different scores. Freshly initialised weights make all scores nearly equal;
+/// here each key head and its query heads have one matrix, drawn with deviation 0.3, under noise of its own of a third
+/// of that. Scores then say how alike two tokens are, and tokens attend to their like.
 void attend_to_the_like(const hub::Model& model, RandomKey key) {
   constexpr double deviation = 0.3;
   std::uint64_t draw = 0;

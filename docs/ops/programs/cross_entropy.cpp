@@ -6,7 +6,7 @@ using namespace page;
 
 namespace {
 
-/// -log softmax(x)_label of each row, their mean, and softmax(x) for the way back.
+/// -log softmax(x)_label of each row, their mean, and softmax(x) for the backward pass.
 struct Forward {
   double loss = 0;
   Array losses, p;

@@ -8,7 +8,7 @@ from page import check, fails, holds, library, normal, show, verdict
 
 
 def forward(x, labels):
-    """The mean of -log softmax(x)_label, that of each row, and softmax(x) for the way back."""
+    """The mean of -log softmax(x)_label, that of each row, and softmax(x) for the backward pass."""
     losses, p = np.zeros(len(x)), np.zeros_like(x)
     for i, (row, label) in enumerate(zip(x, labels)):
         largest = max(row)
