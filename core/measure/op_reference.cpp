@@ -200,10 +200,20 @@ std::string gradient_of(const OpDef& op) {
   return op.body != nullptr ? "that of these operations" : "yes; the tape keeps " + saved_by(op);
 }
 
+/// Whether a result of the row's samples lies in the memory of its input.
+bool gives_views(const OpDef& op) {
+  if (op.view == nullptr) return false;
+  const std::vector<Sample> samples = op.samples(DType::f64);
+  return std::any_of(samples.begin(), samples.end(), [&](const Sample& s) {
+    const Attrs attrs = completed_attributes(op, s.attrs);
+    return op.view({op, s.in, attrs}).storage() == s.in.front().storage();
+  });
+}
+
 void write_row(Writer& out, const OpDef& op) {
   out.line("    {}\n", op.math);
   out.line("- Inputs: {}", inputs_of(op));
-  out.line("- Outputs: {}{}", outputs_of(op), op.view != nullptr ? " (a view where strides allow)" : "");
+  out.line("- Outputs: {}{}", outputs_of(op), gives_views(op) ? " (a view where strides allow)" : "");
   write_attributes(out, op);
   write_shapes(out, op);
   if (op.body != nullptr) out.line("- Made of other operations, which the tape records");
