@@ -15,6 +15,7 @@
 #   ./test.sh cuda   compiles and links the device module by nvcc, warnings as errors, and checks its code; needs no GPU
 #   ./test.sh browser the pages and the explorer, which it builds, in Chromium, by Playwright from PyPI
 #   ./test.sh wasm   compiles the library to WebAssembly; runs the laws, the catalogue and the bits of exact mode in Node
+#                    (not the laws' own mutants, nor the tests that read the docs: those run natively)
 set -eu
 cd "$(dirname "$0")"
 . scripts/common.sh
@@ -103,7 +104,7 @@ wasm)
   CCACHE_COMPILERTYPE=clang
   export NODE_PATH CCACHE_COMPILERTYPE
   build wasm
-  ctest --preset wasm
+  ctest --preset wasm -LE long -E '^theorems\.(glossary|pages|sharp_)'
   ;;
 *) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device, wasm, cuda and browser" ;;
 esac
