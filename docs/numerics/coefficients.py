@@ -6,7 +6,7 @@ power first, with the largest error of the exact polynomial on its interval. The
 of 2 / pi.
 """
 
-from mpmath import atan, chebyfit, erfc, exp, floor, log, mp, mpf, nstr, pi, sqrt
+from mpmath import atan, chebyfit, cos, erf, erfc, exp, floor, log, mp, mpf, nstr, pi, sin, sqrt
 
 mp.dps = 50
 
@@ -66,6 +66,18 @@ def show_centred(name, f, low, high, terms):
 show_centred("scaled_erfc_near", scaled_erfc, mpf("0.5"), mpf(2), 20)
 show_centred("scaled_erfc_middle", scaled_erfc_of_inverse_square, mpf(1) / 16, mpf(1) / 4, 18)
 show_centred("scaled_erfc_far", scaled_erfc_of_inverse_square, mpf(0), mpf(1) / 16, 14)
+
+
+def over_root(f, slope):
+    """f(x) / x as a function of x^2, for an odd f with this slope at 0."""
+    return lambda z: f(sqrt(z)) / sqrt(z) if z > mpf(10) ** -30 else mpf(slope)
+
+
+eighth_turn = (pi / 4) ** 2 * mpf("1.0005")
+show("sine", over_root(sin, 1), 0, eighth_turn, 6)
+show("cosine", lambda z: cos(sqrt(z)), 0, eighth_turn, 6)
+show("arctangent", over_root(atan, 1), 0, (sqrt(2) - 1) ** 2 * mpf("1.0005"), 9)
+show("error_function", over_root(erf, 2 / sqrt(pi)), 0, 1, 10)
 
 
 def show_wide(name, value):

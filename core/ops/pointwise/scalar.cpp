@@ -1,9 +1,12 @@
 // The kernels of the scalar tables: a double function, element by element. For float the result is rounded from the
-// double one, so it is the nearest float in all but the closest of cases.
+// double one, so it is the nearest float in all but the closest of cases. Outside exact mode most rows have a vector
+// kernel for floats (scalar_simd.cpp), which is used in its place.
 
 #include "core/ops/pointwise/scalar.h"
 
-#include "core/ops/pointwise/kernels.h"
+#include "core/ops/pointwise/scalar_kernels.h"
+
+#include <array>
 
 namespace eg::pointwise {
 namespace {
@@ -40,13 +43,42 @@ template <class Math, class T> Kernels<T> kernels_of() {
   return {unary, binary};
 }
 
-template <class T> Kernels<T> kernels(Reduction r) {
-  return r == Reduction::exact ? kernels_of<scalar::Portable, T>() : kernels_of<scalar::Library, T>();
+#define EG_NAME(NAME, ...) Unary::NAME,
+constexpr std::array unary_rows = {EG_SCALAR_OPS(EG_NAME) EG_SCALAR_PARAMETRIC_OPS(EG_NAME)};
+#undef EG_NAME
+#define EG_NAME(NAME, ...) Binary::NAME,
+constexpr std::array binary_rows = {EG_SCALAR_BINARY_OPS(EG_NAME)};
+#undef EG_NAME
+
+/// For each row its vector kernel, else that of the C library.
+template <class Kernel, class Op, std::size_t n> std::array<Kernel, n> fastest(const std::array<Op, n>& rows) {
+  std::array<Kernel, n> kernels{};
+  for (std::size_t i = 0; i < n; ++i) {
+    kernels[i] = vector_kernel(rows[i]);
+    if (kernels[i] == nullptr) kernels[i] = library_kernel(rows[i]);
+  }
+  return kernels;
 }
 
 } // namespace
 
-template <> Kernels<float> scalar_kernels(Reduction r) { return kernels<float>(r); }
-template <> Kernels<double> scalar_kernels(Reduction r) { return kernels<double>(r); }
+UnaryKernel<float> library_kernel(Unary op) {
+  return kernels_of<scalar::Library, float>().unary[static_cast<int>(op) - static_cast<int>(unary_rows.front())];
+}
+
+BinaryKernel<float> library_kernel(Binary op) {
+  return kernels_of<scalar::Library, float>().binary[static_cast<int>(op) - static_cast<int>(binary_rows.front())];
+}
+
+template <> Kernels<float> scalar_kernels(Reduction r) {
+  if (r == Reduction::exact) return kernels_of<scalar::Portable, float>();
+  static const std::array unary = fastest<UnaryKernel<float>>(unary_rows);
+  static const std::array binary = fastest<BinaryKernel<float>>(binary_rows);
+  return {unary.data(), binary.data()};
+}
+
+template <> Kernels<double> scalar_kernels(Reduction r) {
+  return r == Reduction::exact ? kernels_of<scalar::Portable, double>() : kernels_of<scalar::Library, double>();
+}
 
 } // namespace eg::pointwise

@@ -1,8 +1,8 @@
 #pragma once
 // Lists elementary functions and step functions. Columns as in table.h; a step's last column says why its gradient is
 // zero. The ops of the scalar tables run a double function element by element: Math is the C library or, in exact mode,
-// our own functions (scalar.h). In place of `vector` they have the value in double: rare functions, whose last digits
-// matter more than their speed.
+// our own functions (scalar.h). In place of `vector` they have the value in double. Floats outside exact mode run in
+// vectors of doubles where scalar_simd.cpp has the function.
 
 // clang-format off
 #define EG_MATH_OPS(X)                                                                                                 \

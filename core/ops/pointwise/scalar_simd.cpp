@@ -1,0 +1,140 @@
+// The vector kernels of the scalar tables for floats: vectors of doubles, and the C library's function for lanes outside
+// of their range.
+
+#include "core/ops/pointwise/scalar_kernels.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/ops/pointwise/scalar_simd.cpp"
+#include "core/simd/simd-inl.h"
+
+#include "core/ops/pointwise/elementary-inl.h"
+#include "core/ops/pointwise/kernels-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+namespace {
+
+using pointwise::Binary;
+using pointwise::Unary;
+
+#if HWY_TARGET == HWY_SCALAR // nothing is gained there
+UnaryKernel<float> UnaryOf(Unary) { return nullptr; }
+BinaryKernel<float> BinaryOf(Binary) { return nullptr; }
+#else
+
+using Doubles = hn::ScalableTag<double>;
+using Floats = hn::Rebind<float, Doubles>;
+
+/// Some neighbouring floats, the last ones of a row filled up with zeros.
+HWY_INLINE hn::Vec<Floats> Load(const float* x, std::size_t count) {
+  const Floats narrow;
+  return count == hn::Lanes(narrow) ? hn::LoadU(narrow, x) : LoadUpTo(narrow, x, count);
+}
+HWY_INLINE void Store(hn::Vec<Floats> v, float* y, std::size_t count) {
+  const Floats narrow;
+  if (count == hn::Lanes(narrow))
+    hn::StoreU(v, narrow, y);
+  else
+    StoreUpTo(v, narrow, y, count);
+}
+
+template <class Op, Unary op> void RunUnaryFloats(const float* x, float* y, std::int64_t n, const double* values) {
+  const Doubles d;
+  const Floats narrow;
+  const Parameters<Doubles> p{d, values};
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const std::int64_t count = std::min(lanes, n - i);
+    const auto from = Load(x + i, static_cast<std::size_t>(count));
+    const auto v = hn::PromoteTo(d, from);
+    Store(hn::DemoteTo(narrow, Op::value(d, v, p)), y + i, static_cast<std::size_t>(count));
+    if constexpr (!Op::every_lane) {
+      if (HWY_LIKELY(hn::AllTrue(d, Op::usual(d, v, p)))) continue;
+      HWY_ALIGN float kept[hn::MaxLanes(narrow)]; // y may be x
+      hn::Store(from, narrow, kept);
+      pointwise::library_kernel(op)(kept, y + i, count, values);
+    }
+  }
+}
+
+template <class Op, Binary op>
+void RunBinaryFloats(const float* a, const float* b, float* y, std::int64_t n, Steps steps) {
+  const Doubles d;
+  const Floats narrow;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const bool step_a = steps != Steps::second, step_b = steps != Steps::first;
+  if (n == 0) return;
+  const auto repeated_a = hn::Set(narrow, *a), repeated_b = hn::Set(narrow, *b);
+  for (std::int64_t i = 0; i < n; i += lanes) {
+    const std::int64_t count = std::min(lanes, n - i);
+    const auto from_a = step_a ? Load(a + i, static_cast<std::size_t>(count)) : repeated_a;
+    const auto from_b = step_b ? Load(b + i, static_cast<std::size_t>(count)) : repeated_b;
+    const auto v = hn::PromoteTo(d, from_a), w = hn::PromoteTo(d, from_b);
+    Store(hn::DemoteTo(narrow, Op::value(d, v, w)), y + i, static_cast<std::size_t>(count));
+    if constexpr (!Op::every_lane) {
+      if (HWY_LIKELY(hn::AllTrue(d, Op::usual(d, v, w)))) continue;
+      HWY_ALIGN float kept_a[hn::MaxLanes(narrow)];
+      HWY_ALIGN float kept_b[hn::MaxLanes(narrow)];
+      hn::Store(from_a, narrow, kept_a);
+      hn::Store(from_b, narrow, kept_b);
+      pointwise::library_kernel(op)(kept_a, kept_b, y + i, count, Steps::both);
+    }
+  }
+}
+
+UnaryKernel<float> UnaryOf(Unary op) {
+  switch (op) {
+  case Unary::exp2:
+    return RunUnaryFloats<Exp2OfFloat, Unary::exp2>;
+  case Unary::log2:
+    return RunUnaryFloats<Log2OfFloat, Unary::log2>;
+  case Unary::sin:
+    return RunUnaryFloats<SinOfFloat, Unary::sin>;
+  case Unary::cos:
+    return RunUnaryFloats<CosOfFloat, Unary::cos>;
+  case Unary::tan:
+    return RunUnaryFloats<TanOfFloat, Unary::tan>;
+  case Unary::atan:
+    return RunUnaryFloats<AtanOfFloat, Unary::atan>;
+  case Unary::erf:
+    return RunUnaryFloats<ErfOfFloat, Unary::erf>;
+  case Unary::erfc:
+    return RunUnaryFloats<ErfcOfFloat, Unary::erfc>;
+  case Unary::pow_scalar:
+    return RunUnaryFloats<PowScalarOfFloat, Unary::pow_scalar>;
+  default:
+    return nullptr;
+  }
+}
+
+BinaryKernel<float> BinaryOf(Binary op) {
+  switch (op) {
+  case Binary::fmod:
+    return RunBinaryFloats<FmodOfFloats, Binary::fmod>;
+  case Binary::remainder:
+    return RunBinaryFloats<RemainderOfFloats, Binary::remainder>;
+  case Binary::pow:
+    return RunBinaryFloats<PowOfFloats, Binary::pow>;
+  default:
+    return nullptr;
+  }
+}
+#endif
+
+} // namespace
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg {
+HWY_EXPORT(UnaryOf);
+HWY_EXPORT(BinaryOf);
+
+pointwise::UnaryKernel<float> pointwise::vector_kernel(Unary op) { return HWY_DYNAMIC_DISPATCH(UnaryOf)(op); }
+pointwise::BinaryKernel<float> pointwise::vector_kernel(Binary op) { return HWY_DYNAMIC_DISPATCH(BinaryOf)(op); }
+
+} // namespace eg
+#endif
