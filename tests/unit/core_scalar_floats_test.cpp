@@ -20,11 +20,37 @@ using namespace eg::pointwise;
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr std::array special = {
-    0.0F,      -0.0F,    1.0F,     -1.0F,    2.0F,  -2.0F, 3.0F,       -3.0F,       0.5F,      -0.5F,
-    infinity,  -infinity, 1e-45F,  -1e-45F,  2.5F,  -2.5F, 16777217.F, 1048575.F,   1048577.F, 0.999999F,
-    1.000001F, 3.4e38F,  -3.4e38F, 1.2e-38F, 100.F, 7.0F,  -7.0F,      0x1p-149F,   -126.5F,   -149.7F,
-    std::numeric_limits<float>::quiet_NaN()};
+constexpr std::array special = {0.0F,
+                                -0.0F,
+                                1.0F,
+                                -1.0F,
+                                2.0F,
+                                -2.0F,
+                                3.0F,
+                                -3.0F,
+                                0.5F,
+                                -0.5F,
+                                infinity,
+                                -infinity,
+                                1e-45F,
+                                -1e-45F,
+                                2.5F,
+                                -2.5F,
+                                16777217.F,
+                                1048575.F,
+                                1048577.F,
+                                0.999999F,
+                                1.000001F,
+                                3.4e38F,
+                                -3.4e38F,
+                                1.2e-38F,
+                                100.F,
+                                7.0F,
+                                -7.0F,
+                                0x1p-149F,
+                                -126.5F,
+                                -149.7F,
+                                std::numeric_limits<float>::quiet_NaN()};
 
 /// Half of all draws have any bits, the rest are special or of middling size.
 struct Draw {
@@ -82,7 +108,9 @@ struct Function {
   double (*truth)(double, double);
 };
 #define EG_FUNCTION(NAME)                                                                                              \
-  Function { #NAME, Unary::NAME, [](double x, double) { return std::NAME(x); } }
+  Function {                                                                                                           \
+#NAME, Unary::NAME, [](double x, double) { return std::NAME(x); }                                                  \
+  }
 const std::vector<Function> functions = {EG_FUNCTION(exp2), EG_FUNCTION(log2), EG_FUNCTION(sin), EG_FUNCTION(cos),
                                          EG_FUNCTION(tan),  EG_FUNCTION(atan), EG_FUNCTION(erf), EG_FUNCTION(erfc)};
 #undef EG_FUNCTION
@@ -116,8 +144,9 @@ TEST_CASE("vector kernels of two floats give the nearest float, whichever of the
     Binary op;
     double (*truth)(double, double);
   };
-  for (const Pair& f : {Pair{Binary::pow, power}, Pair{Binary::fmod, [](double a, double b) { return std::fmod(a, b); }},
-                        Pair{Binary::remainder, [](double a, double b) { return scalar::remainder(a, b); }}}) {
+  for (const Pair& f :
+       {Pair{Binary::pow, power}, Pair{Binary::fmod, [](double a, double b) { return std::fmod(a, b); }},
+        Pair{Binary::remainder, [](double a, double b) { return scalar::remainder(a, b); }}}) {
     Draw draw;
     Worst worst;
     std::vector<float> a(count), b(count), y(count);

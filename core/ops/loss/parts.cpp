@@ -2,7 +2,7 @@
 
 #include "core/device/module.h"
 #include "core/ops/list.h"
-#include "core/ops/loss/huber.h"
+#include "core/ops/loss/huber_kernels.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
@@ -63,15 +63,17 @@ namespace {
 
 double beta_of(const OpArgs& args) { return args.op.attributes.size() > 0 ? args.attrs.real("beta") : 0.0; }
 
-/// Computed in double and rounded once.
-template <double f(double, double)> void kernel(const OpArgs& args, std::span<Tensor> out) {
+template <bool slope> void kernel(const OpArgs& args, std::span<Tensor> out) {
   const Tensor x = packed(args.in[0]);
   const double beta = beta_of(args);
   visit_floating(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = out[0].mutable_data<T>(args.op.name.data());
     parallel::for_each(x.numel(), 8192, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(f(static_cast<double>(from[i]), beta));
+      if constexpr (slope)
+        huber_slope_of(from + begin, to + begin, end - begin, beta);
+      else
+        huber_of(from + begin, to + begin, end - begin, beta);
     });
   });
 }
@@ -147,7 +149,7 @@ constinit const OpDef huber_op = row({
     .inputs = {{"x"}},
     .attributes = {beta_attr},
     .infer = huber_infer,
-    .cpu = kernel<huber_of>,
+    .cpu = kernel<false>,
     .cuda = huber_on_device<false>,
     .cuda_same_bits = true,
     .saves = saves::in(0),
@@ -168,7 +170,7 @@ constinit const OpDef huber_slope_op = row({
     .inputs = {{"x"}},
     .attributes = {beta_attr},
     .infer = huber_infer,
-    .cpu = kernel<huber_slope_of>,
+    .cpu = kernel<true>,
     .cuda = huber_on_device<true>,
     .cuda_same_bits = true,
     .saves = saves::in(0),

@@ -2,8 +2,8 @@
 // kernel files after core/simd/simd-inl.h, once per target.
 //
 // Each works on double vectors whose lanes hold floats, to a relative error below 2^-40: the result is then the nearest
-// float in all but the closest of cases. Where not every lane is right, `usual` marks those that are; the others are left
-// to a scalar function.
+// float in all but the closest of cases. Where not every lane is right, `usual` marks those that are; the others are
+// left to a scalar function.
 
 #if defined(EQUIGRAD_POINTWISE_ELEMENTARY_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef EQUIGRAD_POINTWISE_ELEMENTARY_INL_H
@@ -34,7 +34,8 @@ template <class D, class V> HWY_INLINE V PowerOfTwoOf(D d, V z) {
   const V n = hn::Sub(hn::Add(z, rounder), rounder);
   const V r = hn::Mul(hn::Sub(z, n), Constant(d, 0.69314718055994530942));
   const V expm1 = MulAdd(d, hn::Mul(r, r), Polynomial<FloatFormat<double>::exp_tail>(d, r), r);
-  return hn::Mul(hn::Add(expm1, Constant(d, 1.0)), PowerOfTwo(d, hn::Add(n, hn::Set(d, FloatFormat<double>::rounder + 1023.0))));
+  return hn::Mul(hn::Add(expm1, Constant(d, 1.0)),
+                 PowerOfTwo(d, hn::Add(n, hn::Set(d, FloatFormat<double>::rounder + 1023.0))));
 }
 
 /// 2^z, for floats: outside of [-200, 200] a float is 0 or infinite anyway.
@@ -63,9 +64,7 @@ template <class D, class V> HWY_INLINE Turned<D, V> Turn(D d, V x) {
   return {r, hn::BitCast(hn::RebindToUnsigned<D>(), shifted)};
 }
 
-template <class D, class V> struct SineCosine {
-  V sine, cosine;
-};
+template <class D, class V> struct SineCosine { V sine, cosine; };
 
 template <class D, class V> HWY_INLINE SineCosine<D, V> OfEighthTurn(D d, V r) {
   const V z = hn::Mul(r, r);

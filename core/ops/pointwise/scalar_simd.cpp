@@ -1,5 +1,5 @@
-// The vector kernels of the scalar tables for floats: vectors of doubles, and the C library's function for lanes outside
-// of their range.
+// The vector kernels of the scalar tables for floats: vectors of doubles, and the C library's function for lanes
+// outside of their range.
 
 #include "core/ops/pointwise/scalar_kernels.h"
 

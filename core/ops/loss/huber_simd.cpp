@@ -1,0 +1,77 @@
+// Huber's function and its slope on vectors of doubles: the bits of huber.h, element by element.
+
+#include "core/ops/loss/huber_kernels.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/ops/loss/huber_simd.cpp"
+#include "core/simd/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+namespace {
+
+struct Value {
+  template <class D, class V> static HWY_INLINE V of(D d, V x, V beta) {
+    const V half = detail::Constant(d, 0.5);
+    const V size = hn::Abs(x);
+    const V parabola = hn::Mul(hn::Mul(half, size), hn::Div(size, beta));
+    return hn::IfThenElse(hn::Lt(size, beta), parabola, hn::Sub(size, hn::Mul(half, beta)));
+  }
+  static double of(double x, double beta) { return huber_of(x, beta); }
+};
+
+struct Slope {
+  template <class D, class V> static HWY_INLINE V of(D d, V x, V beta) {
+    const V zero = hn::Zero(d);
+    const V sign = hn::IfThenElse(hn::Or(hn::Gt(x, zero), hn::Lt(x, zero)), hn::CopySign(detail::Constant(d, 1.0), x), x);
+    return hn::IfThenElse(hn::Lt(hn::Abs(x), beta), hn::Div(x, beta), sign);
+  }
+  static double of(double x, double beta) { return huber_slope_of(x, beta); }
+};
+
+template <class Function, class T> void Run(const T* x, T* y, std::int64_t n, double beta) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<T, decltype(d)> narrow;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto betas = hn::Set(d, beta);
+  for (; i + lanes <= n; i += lanes) {
+    if constexpr (sizeof(T) == 8)
+      hn::StoreU(Function::of(d, hn::LoadU(d, x + i), betas), d, y + i);
+    else
+      hn::StoreU(hn::DemoteTo(narrow, Function::of(d, hn::PromoteTo(d, hn::LoadU(narrow, x + i)), betas)), narrow, y + i);
+  }
+#endif
+  for (; i < n; ++i) y[i] = static_cast<T>(Function::of(static_cast<double>(x[i]), beta));
+}
+
+void HuberF32(const float* x, float* y, std::int64_t n, double beta) { Run<Value>(x, y, n, beta); }
+void HuberF64(const double* x, double* y, std::int64_t n, double beta) { Run<Value>(x, y, n, beta); }
+void SlopeF32(const float* x, float* y, std::int64_t n, double beta) { Run<Slope>(x, y, n, beta); }
+void SlopeF64(const double* x, double* y, std::int64_t n, double beta) { Run<Slope>(x, y, n, beta); }
+
+} // namespace
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg {
+HWY_EXPORT(HuberF32);
+HWY_EXPORT(HuberF64);
+HWY_EXPORT(SlopeF32);
+HWY_EXPORT(SlopeF64);
+
+void huber_of(const float* x, float* y, std::int64_t n, double beta) { HWY_DYNAMIC_DISPATCH(HuberF32)(x, y, n, beta); }
+void huber_of(const double* x, double* y, std::int64_t n, double beta) { HWY_DYNAMIC_DISPATCH(HuberF64)(x, y, n, beta); }
+void huber_slope_of(const float* x, float* y, std::int64_t n, double beta) {
+  HWY_DYNAMIC_DISPATCH(SlopeF32)(x, y, n, beta);
+}
+void huber_slope_of(const double* x, double* y, std::int64_t n, double beta) {
+  HWY_DYNAMIC_DISPATCH(SlopeF64)(x, y, n, beta);
+}
+} // namespace eg
+#endif
