@@ -95,9 +95,14 @@ void gemm_within(int threads, std::int64_t m, std::int64_t n, std::int64_t k, T 
 
 /// Rows of A so few that reading B is what takes time, as long as B is not in cache anyway: OpenBLAS would pack it
 /// first.
-template <class T>
-bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix<T>& a, const Matrix<T>& b) {
-  return m <= skinny_gemm::most && !a.transposed && b.transposed && n * k >= skinny_gemm::least_weights;
+template <class T> bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix<T>& a) {
+  return m <= skinny_gemm::most && !a.transposed && n * k >= skinny_gemm::least_weights;
+}
+
+/// A matrix times a vector whose elements are neighbours: the product of one row with the matrix's rows.
+template <class T> bool is_vector_on_the_right(const gemm::Product<T>& p) {
+  return p.n == 1 && p.ldc == 1 && !p.a.transposed && (p.b.transposed || p.b.ld == 1) && !p.plus.any() &&
+         p.m * p.k >= skinny_gemm::least_weights;
 }
 
 /// What is added to the product is in C already.
@@ -108,15 +113,34 @@ template <class T> skinny_gemm::Operands<T> skinny_of(const gemm::Product<T>& p)
 template <class T> void skinny_tiled(const gemm::Product<T>& whole, FunctionRef<void(const Tile&)> after) {
   const skinny_gemm::Operands<T> p = skinny_of(whole);
   constexpr std::int64_t bytes = std::int64_t{1} << 18;
-  const std::int64_t grain = parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), bytes);
+  constexpr std::int64_t fewest_columns = 256; // of a B that lies row by row: shorter runs are slow to read
+  const std::int64_t grain = std::max(parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), bytes),
+                                      whole.b.transposed ? 1 : fewest_columns);
   parallel::for_each(whole.n, grain, [&](std::int64_t begin, std::int64_t end) {
     const Tile tile{0, whole.m, begin, end - begin};
     skinny_gemm::Operands<T> part = p;
-    part.b += begin * p.ldb;
+    part.b += whole.b.transposed ? begin * p.ldb : begin;
     part.c += begin;
     whole.plus.from(0, begin).fill(tile.rows, tile.cols, part.c, part.ldc);
-    skinny_gemm::product(tile.rows, tile.cols, part);
+    if (whole.b.transposed)
+      skinny_gemm::product(tile.rows, tile.cols, part);
+    else
+      skinny_gemm::product_of_rows(tile.rows, tile.cols, part);
     after(tile);
+  });
+}
+
+template <class T> void vector_tiled(const gemm::Product<T>& whole, FunctionRef<void(const Tile&)> after) {
+  const skinny_gemm::Operands<T> p{whole.k,    whole.alpha, whole.b.data, whole.k, whole.a.data,
+                                   whole.a.ld, whole.beta,  whole.c,      whole.m};
+  const std::int64_t grain =
+      parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), std::int64_t{1} << 18);
+  parallel::for_each(whole.m, grain, [&](std::int64_t begin, std::int64_t end) {
+    skinny_gemm::Operands<T> part = p;
+    part.b += begin * p.ldb;
+    part.c += begin;
+    skinny_gemm::product(1, end - begin, part);
+    after(Tile{begin, end - begin, 0, 1});
   });
 }
 
@@ -143,8 +167,11 @@ template <class T> void openblas_tiled(const gemm::Product<T>& p, FunctionRef<vo
 
 template <class T> void product_tiled(const gemm::Product<T>& p, FunctionRef<void(const Tile&)> after) {
   if (p.m == 0 || p.n == 0) return;
-  if (is_few_rows(p.m, p.n, p.k, p.a, p.b)) return skinny_tiled(p, after);
+  const bool few_rows = is_few_rows(p.m, p.n, p.k, p.a);
+  if (few_rows && p.b.transposed) return skinny_tiled(p, after);
   if (bf16_product<T>(matmul_precision(), p, after)) return;
+  if (few_rows) return skinny_tiled(p, after);
+  if (is_vector_on_the_right(p)) return vector_tiled(p, after);
   if (own_kernel() && p.k > 0) return gemm::product<T>(p, after);
   openblas_tiled(p, after);
 }

@@ -12,8 +12,8 @@ inline constexpr std::int64_t most = 8;
 /// Fewest elements of B: 128 KiB of f32 and less fit in cache, where packing costs little.
 inline constexpr std::int64_t least_weights = 32768;
 
-/// C = alpha A B^T + beta C, row-major with leading dimensions; beta 0 does not read C. B's numbers may be stored in
-/// another type than T, with a factor for each of its rows.
+/// Operands of C = alpha A B^T + beta C, row-major with leading dimensions; beta 0 does not read C. B's numbers may be
+/// stored in another type than T, with a factor for each of its rows.
 template <class T, class B = T> struct Operands {
   std::int64_t k = 0; ///< columns of A and B
   T alpha = 1;
@@ -32,5 +32,9 @@ template <class T, class B = T> struct Operands {
 /// (float, BFloat16). What the numbers of B stand for is formed in registers, so that where floats hold that exactly
 /// the bits are those of the product with a B of floats.
 template <class T, class B = T> void product(std::int64_t m, std::int64_t n, const Operands<T, B>& operands);
+
+/// C = alpha A B + beta C for A [m, k] and B [k, n], 1 <= m <= most. Each element is summed in the order of k and
+/// depends on its row and its column alone.
+template <class T> void product_of_rows(std::int64_t m, std::int64_t n, const Operands<T>& operands);
 
 } // namespace eg::skinny_gemm

@@ -18,8 +18,15 @@ namespace {
 template <class T> std::vector<T> numbers(double beta) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  std::vector<T> x = {T(0), -T(0), infinity, -infinity, std::numeric_limits<T>::quiet_NaN(), T(beta), T(-beta),
-                      std::nextafter(T(beta), T(0)), std::numeric_limits<T>::denorm_min()};
+  std::vector<T> x = {T(0),
+                      -T(0),
+                      infinity,
+                      -infinity,
+                      std::numeric_limits<T>::quiet_NaN(),
+                      T(beta),
+                      T(-beta),
+                      std::nextafter(T(beta), T(0)),
+                      std::numeric_limits<T>::denorm_min()};
   std::mt19937_64 draw(20261127);
   while (x.size() < 5003) {
     x.push_back(std::bit_cast<T>(static_cast<Bits>(draw())));
@@ -28,7 +35,9 @@ template <class T> std::vector<T> numbers(double beta) {
   return x;
 }
 
-template <class T> bool same(T a, T b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
+template <class T> bool same(T a, T b) {
+  return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
+}
 
 template <class T> void check(double beta) {
   const std::vector<T> x = numbers<T>(beta);
@@ -38,7 +47,8 @@ template <class T> void check(double beta) {
   std::size_t differ = 0, moved = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const auto of = [&](double b) { return static_cast<T>(huber_of(static_cast<double>(x[i]), b)); };
-    if (!same(y[i], of(beta)) || !same(slope[i], static_cast<T>(huber_slope_of(static_cast<double>(x[i]), beta)))) ++differ;
+    if (!same(y[i], of(beta)) || !same(slope[i], static_cast<T>(huber_slope_of(static_cast<double>(x[i]), beta))))
+      ++differ;
     if (!same(y[i], of(beta * (1.0 + 0x1p-20) + 0x1p-20))) ++moved;
   }
   CHECK(differ == 0);

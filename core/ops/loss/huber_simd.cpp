@@ -26,7 +26,8 @@ struct Value {
 struct Slope {
   template <class D, class V> static HWY_INLINE V of(D d, V x, V beta) {
     const V zero = hn::Zero(d);
-    const V sign = hn::IfThenElse(hn::Or(hn::Gt(x, zero), hn::Lt(x, zero)), hn::CopySign(detail::Constant(d, 1.0), x), x);
+    const V sign =
+        hn::IfThenElse(hn::Or(hn::Gt(x, zero), hn::Lt(x, zero)), hn::CopySign(detail::Constant(d, 1.0), x), x);
     return hn::IfThenElse(hn::Lt(hn::Abs(x), beta), hn::Div(x, beta), sign);
   }
   static double of(double x, double beta) { return huber_slope_of(x, beta); }
@@ -43,7 +44,8 @@ template <class Function, class T> void Run(const T* x, T* y, std::int64_t n, do
     if constexpr (sizeof(T) == 8)
       hn::StoreU(Function::of(d, hn::LoadU(d, x + i), betas), d, y + i);
     else
-      hn::StoreU(hn::DemoteTo(narrow, Function::of(d, hn::PromoteTo(d, hn::LoadU(narrow, x + i)), betas)), narrow, y + i);
+      hn::StoreU(hn::DemoteTo(narrow, Function::of(d, hn::PromoteTo(d, hn::LoadU(narrow, x + i)), betas)), narrow,
+                 y + i);
   }
 #endif
   for (; i < n; ++i) y[i] = static_cast<T>(Function::of(static_cast<double>(x[i]), beta));
@@ -66,7 +68,9 @@ HWY_EXPORT(SlopeF32);
 HWY_EXPORT(SlopeF64);
 
 void huber_of(const float* x, float* y, std::int64_t n, double beta) { HWY_DYNAMIC_DISPATCH(HuberF32)(x, y, n, beta); }
-void huber_of(const double* x, double* y, std::int64_t n, double beta) { HWY_DYNAMIC_DISPATCH(HuberF64)(x, y, n, beta); }
+void huber_of(const double* x, double* y, std::int64_t n, double beta) {
+  HWY_DYNAMIC_DISPATCH(HuberF64)(x, y, n, beta);
+}
 void huber_slope_of(const float* x, float* y, std::int64_t n, double beta) {
   HWY_DYNAMIC_DISPATCH(SlopeF32)(x, y, n, beta);
 }
