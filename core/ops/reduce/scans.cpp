@@ -7,6 +7,7 @@
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
+#include <algorithm>
 #include <array>
 #include <fmt/format.h>
 
@@ -39,13 +40,39 @@ Tensor shifted_along(const Tensor& x, int axis, bool towards_end) {
 
 namespace {
 
+/// `count` neighbouring lines at a time, elements of a line one after the other: the sums of one line wait for each
+/// other, those of several do not.
+template <class State, int count, class T, class First, class Step>
+void scan_packed_lines(std::int64_t begin, std::int64_t extent, bool reverse, T* y, const First& first,
+                       const Step& step) {
+  std::array<State, count> state;
+  for (std::int64_t k = 0; k < extent; ++k) {
+    const std::int64_t e = reverse ? extent - 1 - k : k;
+    for (int j = 0; j < count; ++j) {
+      const std::int64_t at = (begin + j) * extent + e;
+      State& z = state[static_cast<std::size_t>(j)];
+      z = k == 0 ? first(at) : step(at, z);
+      y[at] = static_cast<T>(z);
+    }
+  }
+}
+
 /// y[i] = state = step(i, state) along every line; the first element gets first(i).
 template <class State, class T, class First, class Step>
 void scan_lines(const AxisSplit& s, bool reverse, T* y, const First& first, const Step& step) {
   constexpr std::int64_t width = 64;
   if (s.outer * s.extent * s.inner == 0) return;
-  const std::int64_t blocks = parallel::chunks(s.inner, width);
   const std::int64_t bytes = s.extent * std::min(width, s.inner) * static_cast<std::int64_t>(sizeof(T));
+  if (s.inner == 1) {
+    constexpr int several = 8;
+    const auto lines = [&](std::int64_t begin, std::int64_t end) {
+      for (; begin + several <= end; begin += several)
+        scan_packed_lines<State, several>(begin, s.extent, reverse, y, first, step);
+      for (; begin < end; ++begin) scan_packed_lines<State, 1>(begin, s.extent, reverse, y, first, step);
+    };
+    return parallel::for_each(s.outer, std::max<std::int64_t>(parallel::grain_for_bytes(bytes), several), lines);
+  }
+  const std::int64_t blocks = parallel::chunks(s.inner, width);
   parallel::for_each(s.outer * blocks, parallel::grain_for_bytes(bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       std::array<State, width> state{};
