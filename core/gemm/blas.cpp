@@ -101,8 +101,9 @@ template <class T> bool is_few_rows(std::int64_t m, std::int64_t n, std::int64_t
 
 /// A matrix times a vector whose elements are neighbours: the product of one row with the matrix's rows.
 template <class T> bool is_vector_on_the_right(const gemm::Product<T>& p) {
+  constexpr std::int64_t least_numbers = 256; // packing costs more from there on
   return p.n == 1 && p.ldc == 1 && !p.a.transposed && (p.b.transposed || p.b.ld == 1) && !p.plus.any() &&
-         p.m * p.k >= skinny_gemm::least_weights;
+         p.m * p.k >= least_numbers;
 }
 
 /// What is added to the product is in C already.
@@ -130,9 +131,13 @@ template <class T> void skinny_tiled(const gemm::Product<T>& whole, FunctionRef<
   });
 }
 
+/// The vector as the one row on the left, the matrix's rows as those of B.
+template <class T> skinny_gemm::Operands<T> transposed_vector(const gemm::Product<T>& p) {
+  return {p.k, p.alpha, p.b.data, p.k, p.a.data, p.a.ld, p.beta, p.c, p.m};
+}
+
 template <class T> void vector_tiled(const gemm::Product<T>& whole, FunctionRef<void(const Tile&)> after) {
-  const skinny_gemm::Operands<T> p{whole.k,    whole.alpha, whole.b.data, whole.k, whole.a.data,
-                                   whole.a.ld, whole.beta,  whole.c,      whole.m};
+  const skinny_gemm::Operands<T> p = transposed_vector(whole);
   const std::int64_t grain =
       parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), std::int64_t{1} << 18);
   parallel::for_each(whole.m, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -185,6 +190,10 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, T alpha, Matrix<T> a, 
   const auto nothing = [](const Tile&) {};
   const gemm::Product<T> whole{m, n, k, alpha, a, b, beta, c, ldc};
   if (bf16_product<T>(products, whole, nothing)) return;
+  if (is_vector_on_the_right(whole)) return skinny_gemm::product(1, m, transposed_vector(whole));
+  if (is_few_rows(m, n, k, a))
+    return b.transposed ? skinny_gemm::product(m, n, skinny_of(whole))
+                        : skinny_gemm::product_of_rows(m, n, skinny_of(whole));
   if (!own_kernel() || k == 0) return gemm_within(1, m, n, k, alpha, a, b, beta, c, ldc);
   gemm::product<T>(whole, nothing);
 }

@@ -71,7 +71,7 @@ TEST_CASE("products on the device have the bits of the CPU's") {
   REQUIRE(blas::engine() == "own kernel"); // OpenBLAS adds in its own order
   Draw draw(1);
   for (const DType dtype : {DType::f32, DType::f64}) {
-    for (int i = 0; i < 100; ++i) check_matmul(draw, draw(1, 70), draw(1, 70), draw(1, 70), dtype);
+    for (int i = 0; i < 100; ++i) check_matmul(draw, draw(1, 70), draw(2, 70), draw(1, 70), dtype);
     for (const std::int64_t k : {511, 512, 513, 514, 1023, 1024, 1025, 1030, 1539, 2100})
       check_matmul(draw, draw(9, 40), draw(9, 40), k, dtype);
     for (const std::int64_t k : {16, 17, 530}) check_matmul(draw, draw(65, 140), draw(65, 140), k, dtype);
@@ -79,9 +79,11 @@ TEST_CASE("products on the device have the bits of the CPU's") {
   }
 }
 
-TEST_CASE("products with few rows depend on their rows alone on the device") {
+TEST_CASE("products with few rows or one column depend on their rows alone on the device") {
   // The CPU adds these in the order of its vectors; here a row has the bits that it has among many.
   Draw draw(2);
+  const Tensor w = draw.normal({200, 300}, DType::f32).to(cuda), v = draw.normal({300, 2}, DType::f32).to(cuda);
+  CHECK(difference(matmul(w, v.slice(1, 1, 2)), matmul(w, v).slice(1, 1, 2).to(Device::cpu()).contiguous()).empty());
   const Tensor a = draw.normal({40, 300}, DType::f32).to(cuda), b = draw.normal({200, 300}, DType::f32).to(cuda);
   const Tensor all = matmul(a, b, false, true);
   for (const std::int64_t rows : {1, 3, 8, 17})
@@ -94,7 +96,7 @@ TEST_CASE("linear on the device has the bits of the CPU's") {
   Draw draw(3);
   for (const DType dtype : {DType::f32, DType::f64})
     for (int i = 0; i < 40; ++i) {
-      const std::int64_t rows = draw(9, 70), outs = draw(1, 70), ins = i % 8 == 0 ? draw(500, 1300) : draw(1, 90);
+      const std::int64_t rows = draw(9, 70), outs = draw(2, 70), ins = i % 8 == 0 ? draw(500, 1300) : draw(1, 90);
       const Tensor x = matrix(draw, {}, rows, ins, false, dtype), w = matrix(draw, {}, outs, ins, false, dtype);
       const Tensor bias = draw(0, 2) > 0 ? draw.normal({outs}, dtype) : Tensor();
       const Tensor addend = draw(0, 2) == 0 ? matrix(draw, {}, rows, outs, false, dtype) : Tensor();

@@ -138,3 +138,12 @@ TEST_CASE("matmul: a matrix times a vector is the product of the vector with its
   const Tensor order = random_nonidentity_permutation(701, {68, 0});
   CHECK(same_bits(matmul(index_select(w, 0, order), v), index_select(y, 0, order)));
 }
+
+TEST_CASE("einsum: a dot product of each pair of rows") {
+  const Tensor a = random_normal({5, 7, 90}, {69, 0}), b = random_normal({5, 7, 90}, {69, 1});
+  const Tensor y = einsum("bij,bij->b", {a, b});
+  CHECK(relative_error(y.to(DType::f64), sum(a.to(DType::f64) * b.to(DType::f64), {1, 2})) < 1e-6);
+  const Tensor order = random_nonidentity_permutation(5, {70, 0});
+  CHECK(same_bits(einsum("bij,bij->b", {index_select(a, 0, order), index_select(b, 0, order)}),
+                  index_select(y, 0, order)));
+}
