@@ -141,10 +141,10 @@ export const twins: Page = {
           room.word("precision", (change) => choice("Numbers", precisions, change)),
           room.quantity("rate", (change) => slider("Learning rate", { least: 0.0005, most: 0.1, step: 0.0005, text: (value) => value.toFixed(4) }, change)),
         ),
-        vectors,
         h("div", { class: "controls after-row" }, go, once, reset),
-        figures,
         h("div", { class: "row charts" }, drift.element, losses.element),
+        figures,
+        vectors,
       ),
       h(
         "div",
