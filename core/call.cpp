@@ -169,8 +169,11 @@ Device device_of(std::string_view name, std::span<const Tensor> in) {
   return first != nullptr ? first->device() : current_device();
 }
 
-/// The kernel for the present device and kind of sums. Throws DeviceError where the row has none for the device.
+/// The kernel for the present device and kind of sums. Throws DeviceError where the row has none for the device,
+/// ValueError where it has none for exact mode.
 KernelFn kernel_of(const OpDef& op, const ContextSettings& settings) {
+  if (!op.no_exact.empty() && settings.reduction == Reduction::exact)
+    throw ValueError(fmt::format("{}: exact mode refuses it ({}); call it outside", op.name, op.no_exact));
   const bool exact = op.exact != nullptr && settings.reduction == Reduction::exact;
   if (settings.device.is_cpu()) return exact ? op.exact : op.cpu;
   const KernelFn kernel = exact ? op.cuda_exact : op.cuda;

@@ -95,6 +95,9 @@ struct Symmetry {
   /// It holds bit for bit: what an output has at one index is computed alike wherever that index lies (kept axes of a
   /// reduction, images, channels).
   bool bit_exact = false;
+  /// False: repeated along the legs, a sample would no longer be one that the row is well determined on (a matrix with
+  /// equal rows has no inverse, and no definite singular vectors). Laws then do not enlarge it along them.
+  bool grows = true;
 };
 
 /// A call with fewer than `least` indices along the axes of a symmetry whose name begins with `symmetry` may be
@@ -173,6 +176,7 @@ struct OpDef {
   InferFn infer = nullptr;              ///< checks the call and gives the outputs' shapes; throws
   KernelFn cpu = nullptr;               ///< fills the outputs, which are packed and uninitialised
   KernelFn exact = nullptr;             ///< instead of cpu in exact mode; null: no sum in cpu whose order could matter
+  std::string_view no_exact = {};       ///< why exact mode refuses the row, where it does
   ViewFn view = nullptr;                ///< instead of cpu: gives a view of in[0] (or a copy where there is none)
   BodyFn body = nullptr;                ///< instead of cpu and vjp: made of other ops, which the tape records
   KernelFn cuda = nullptr;              ///< instead of cpu where the inputs are on a device: starts device kernels
@@ -221,6 +225,8 @@ consteval OpDef row(OpDef def) {
   if (def.auxiliary > 0 && (def.variadic_outputs || def.auxiliary >= def.outputs.size()))
     throw "an op row needs an output that is no auxiliary one";
   if (def.exact != nullptr && def.cpu == nullptr) throw "an exact kernel stands beside a CPU kernel";
+  if (!def.no_exact.empty() && (def.cpu == nullptr || def.exact != nullptr))
+    throw "an op row that exact mode refuses has a CPU kernel and no exact one";
   if (def.body != nullptr ? def.vjp != nullptr : (def.vjp == nullptr) == def.no_gradient.empty())
     throw "an op row needs a rule or the reason why it has none; a body needs no rule";
   if (def.cpu != nullptr ? (def.cuda == nullptr) == def.no_cuda.empty() : def.cuda != nullptr)

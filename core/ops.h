@@ -202,6 +202,52 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool t
 /// "->" the result has the letters that occur once, in alphabetical order after "...". Lowered to matmul.
 /// order "left_to_right" or "greedy" (the cheapest pair first).
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands, const char* order = "left_to_right");
+
+// --- linear algebra: matrices in the last two axes, f32 or f64; signs are fixed, so that results are unique ---
+// All throw ValueError for an element that is not finite, naming the matrix: "inv: a[1, 2] has an element ...".
+/// L, lower triangular with a positive diagonal, L L^T = (a + a^T) / 2. Throws ValueError where that is not positive
+/// definite.
+Tensor cholesky(const Tensor& a);
+/// a^-1 b for b [..., n, k] or [n]; leading axes broadcast. Throws ValueError for a singular matrix.
+Tensor solve(const Tensor& a, const Tensor& b);
+/// t^-1 b with t the upper (or lower) triangle of a; the other triangle is not looked at. Throws ValueError for a zero
+/// on its diagonal, which `unitriangular` takes as ones.
+Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper = true, bool unitriangular = false);
+/// a^-1. Throws ValueError for a singular matrix.
+Tensor inv(const Tensor& a);
+/// The pseudo-inverse [..., n, m] of a [..., m, n]: v diag(1 / s) u^T over the singular values above rtol times the
+/// largest; rtol 0 means max(m, n) times the type's epsilon.
+Tensor pinv(const Tensor& a, double rtol = 0.0);
+/// [...]
+Tensor det(const Tensor& a);
+/// det a = sign e^logabsdet, each [...]; 0 and -inf for a singular matrix.
+struct SlogdetResult {
+  Tensor sign;
+  Tensor logabsdet;
+};
+SlogdetResult slogdet(const Tensor& a);
+/// a = q r, q [..., m, k] with orthonormal columns, r [..., k, n] upper triangular with a diagonal that is not negative,
+/// k = min(m, n).
+struct QrResult {
+  Tensor q;
+  Tensor r;
+};
+QrResult qr(const Tensor& a);
+/// (a + a^T) / 2 = v diag(w) v^T: w [..., n] ascending, v [..., n, n] orthogonal. The largest entry of each column of v
+/// is positive, the first of equals.
+struct EighResult {
+  Tensor eigenvalues;
+  Tensor eigenvectors;
+};
+EighResult eigh(const Tensor& a);
+/// a = u diag(s) vh: u [..., m, k], s [..., k] descending, vh [..., k, n], k = min(m, n), u^T u = vh vh^T = 1. The largest
+/// entry of each column of u is positive, the first of equals.
+struct SvdResult {
+  Tensor u;
+  Tensor s;
+  Tensor vh;
+};
+SvdResult svd(const Tensor& a);
 /// x W^T + b (+ addend): x [..., in], weight [out, in], bias [out], addend [..., out]; bias and addend may be
 /// undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Tensor& addend = {});

@@ -5,6 +5,7 @@
 #include "permute/key.h"
 #include "permute/permutation.h"
 #include "permute/permutation_file.h"
+#include "permute/recovery/assignment.h"
 
 #include "modules.h"
 #include "path.h"

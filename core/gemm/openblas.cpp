@@ -1,4 +1,4 @@
-// The only file that uses OpenBLAS. The library is opened at the first product, not linked: that costs nothing at
+// The only file that opens OpenBLAS. The library is opened at the first product, not linked: that costs nothing at
 // start-up, takes whichever flavour (pthread, OpenMP, serial) the system has, and lets the kernels be chosen first.
 // OpenBLAS 0.3.21 takes processors newer than itself for a Prescott and then runs five times slower (measured on a
 // Xeon of 2023: 40 instead of 205 GF/s), so the core is named from what the processor can do.
@@ -85,8 +85,10 @@ struct Library {
   OpenMp omp;
   std::string description;
 
-  Library() {
-    void* library = open();
+  void* handle;
+
+  Library() : handle(open()) {
+    void* library = handle;
     sgemm = reinterpret_cast<decltype(sgemm)>(symbol(library, "cblas_sgemm"));
     dgemm = reinterpret_cast<decltype(dgemm)>(symbol(library, "cblas_dgemm"));
     set_threads = reinterpret_cast<void (*)(int)>(symbol(library, "openblas_set_num_threads"));
@@ -183,5 +185,25 @@ void with_own_threads(int threads, FunctionRef<void()> body) {
 }
 
 std::string description() { return library().description; }
+
+bool opens() {
+  static const bool possible = [] {
+    try {
+      library();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }();
+  return possible;
+}
+
+void* find(const char* name) { return dlsym(library().handle, name); }
+
+void call_alone(FunctionRef<void()> body) {
+  const OpenMpThreads pinned(library().omp, 1);
+  const ForkWaits calling; // OpenBLAS takes locks for its work buffers
+  body();
+}
 
 } // namespace eg::blas::openblas

@@ -1,5 +1,5 @@
 #pragma once
-// Calls OpenBLAS, which is opened at the first call. For blas.cpp only.
+// Calls OpenBLAS, which is opened at the first call. For blas.cpp and core/ops/linalg/lapack.cpp only.
 
 #include "core/gemm/blas.h"
 
@@ -19,5 +19,15 @@ void with_own_threads(int threads, FunctionRef<void()> body);
 
 /// What blas::description() returns.
 std::string description();
+
+/// Whether the library can be opened here.
+bool opens();
+
+/// Address of one of its functions, such as "dgetrf_"; null where it has none of that name. Throws Error where the
+/// library cannot be opened.
+void* find(const char* name);
+
+/// Calls body(), which calls functions that find() gave: with one thread of OpenBLAS's own, and no fork() meanwhile.
+void call_alone(FunctionRef<void()> body);
 
 } // namespace eg::blas::openblas

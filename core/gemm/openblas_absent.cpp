@@ -22,5 +22,8 @@ template void gemm<double>(int, std::int64_t, std::int64_t, std::int64_t, double
 
 void with_own_threads(int, FunctionRef<void()>) { refuse(); }
 std::string description() { return "none in this build"; }
+bool opens() { return false; }
+void* find(const char*) { refuse(); }
+void call_alone(FunctionRef<void()>) { refuse(); }
 
 } // namespace eg::blas::openblas

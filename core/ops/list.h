@@ -113,6 +113,16 @@
   X(dropout)                                                                                                           \
   X(matmul)                                                                                                            \
   X(einsum)                                                                                                            \
+  X(cholesky)                                                                                                          \
+  X(solve)                                                                                                             \
+  X(solve_triangular)                                                                                                  \
+  X(inv)                                                                                                               \
+  X(pinv)                                                                                                              \
+  X(det)                                                                                                               \
+  X(slogdet)                                                                                                           \
+  X(qr)                                                                                                                \
+  X(eigh)                                                                                                              \
+  X(svd)                                                                                                               \
   X(linear)                                                                                                            \
   X(linear_gelu)                                                                                                       \
   X(quantize_int8)                                                                                                     \

@@ -65,7 +65,7 @@ from ._core import (
 from ._core.catalogue import verify
 from ._dtypes import bfloat16, float32, float64, int64, uint8
 from ._files import load, save
-from . import _methods, cuda, data, hub, nn, ops, optim, permute, random, testing
+from . import _methods, cuda, data, hub, linalg, nn, ops, optim, permute, random, testing
 from .autograd import (
     checkpoint,
     grad,

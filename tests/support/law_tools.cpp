@@ -196,6 +196,7 @@ Sample enlarged(const OpDef& op, const Sample& sample, std::int64_t elements) {
   while (grew && largest_numel(grown.in) < elements) {
     grew = false;
     for (const Symmetry& symmetry : growing_axes(op, grown)) {
+      if (!symmetry.grows) continue;
       try {
         Sample next = repeated(grown, symmetry, 3);
         if (largest_numel(next.in) <= largest_numel(grown.in) || largest_numel(next.in) > 8 * elements) continue;

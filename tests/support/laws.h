@@ -57,7 +57,8 @@ Verdict placement_law(const OpDef& op);
 bool has_exact_axes(const OpDef& op);
 
 /// In exact mode every declared symmetry holds bit for bit, forward and backward, f64 and f32; the exact kernel agrees
-/// with plain loops and gives the same bits for any number of threads.
+/// with plain loops and gives the same bits for any number of threads. A row that exact mode refuses refuses every
+/// sample, in its own words.
 Verdict exact_law(const OpDef& op);
 
 // --- values ---

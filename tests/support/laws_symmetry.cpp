@@ -163,9 +163,33 @@ Verdict placement_law(const OpDef& op) {
   return verdict;
 }
 
+namespace {
+
+/// Every sample of a row that exact mode refuses is refused, in the row's words.
+void check_refused(const OpDef& op, Verdict& verdict) {
+  for (const DType dtype : {DType::f64, DType::f32})
+    for (const Sample& sample : op.samples(dtype)) {
+      ++verdict.checked;
+      try {
+        outputs(op, sample);
+        verdict.fail(fmt::format("{}: exact mode took it", where(op, sample, dtype)));
+      } catch (const ValueError& e) {
+        if (std::string(e.what()).find(op.no_exact) == std::string::npos)
+          verdict.fail(fmt::format("{}: the refusal does not say '{}': {}", where(op, sample, dtype), op.no_exact,
+                                   e.what()));
+      }
+    }
+}
+
+} // namespace
+
 Verdict exact_law(const OpDef& op) {
   const ReductionScope exact(Reduction::exact);
   Verdict verdict;
+  if (!op.no_exact.empty()) {
+    check_refused(op, verdict);
+    return verdict;
+  }
   if (op.exact != nullptr) {
     verdict = reference_law(op);
     const Verdict threads = threads_law(op);

@@ -146,12 +146,14 @@ struct LayoutCheck {
         repeated.in[i] = base.in[i].slice(axis, 0, 1).clone().expand(base.in[i].shape());
         const Sample plain = packed_copy(repeated);
         Tensors cotangents;
+        Results right;
         try {
           cotangents = cotangents_for(outputs(op, plain));
+          right = results(op, plain, cotangents);
         } catch (const Error&) {
-          continue; // a permutation that repeats is none
+          continue; // a permutation that repeats is none; a matrix with equal rows has no inverse, or no gradient
         }
-        against(results(op, plain, cotangents), cotangents, repeated,
+        against(right, cotangents, repeated,
                 fmt::format("input {} repeated along axis {}", i, axis));
       }
     }

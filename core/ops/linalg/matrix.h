@@ -1,0 +1,106 @@
+#pragma once
+// Runs a factorisation over the matrices of a batch, and fixes what a factorisation leaves open: signs.
+//
+// LAPACK does the work where OpenBLAS opens: its blocked and divided algorithms are 5 to 50 times as fast as plain loops
+// from a few hundred rows on. It cannot be relied on everywhere. WebAssembly opens no libraries, and a machine that has
+// installed a wheel may have no OpenBLAS, since products do without it. There, and in exact mode, loops.h does the work:
+// one implementation in plain C++. EQUIGRAD_LINALG chooses: openblas or own.
+//
+// Both compute in f64, also for f32 tensors, whose results are rounded once. That halves the code, and thresholds on
+// pivots do not depend on the type.
+
+#include "core/base/function_ref.h"
+#include "core/op.h"
+#include "core/ops/linalg/loops.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace eg::linalg {
+
+/// Who factorises: true for LAPACK. Throws ValueError for another value of EQUIGRAD_LINALG, Error where it says openblas
+/// and that does not open.
+bool uses_lapack();
+/// "OpenBLAS's LAPACK" or "own loops".
+std::string engine();
+
+/// What is wrong with one matrix.
+enum class Problem : std::uint8_t {
+  none,
+  not_finite,
+  second_not_finite, ///< the matrix of input 1
+  singular,
+  not_positive,
+  zero_on_diagonal,
+  not_converged
+};
+
+/// Throws ShapeError unless input i is [..., n, n], for `square`, or [..., m, n]; DTypeError unless it is floating.
+void check_matrix(const OpArgs& args, std::size_t i, bool square);
+
+/// The axes before the last two.
+Shape leading(const Shape& shape);
+Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns);
+
+/// Copies matrix `index` of x, which has the leading axes of the batch or broadcasts to them, to packed f64. False where
+/// it has an element that is not finite.
+bool load(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
+/// The same of (x + x^T) / 2.
+bool load_symmetric(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
+/// A packed output that tasks write to.
+class Output {
+public:
+  explicit Output(Tensor& y) : bytes_(y.mutable_bytes("linalg")), dtype_(y.dtype()) {}
+  /// Writes `count` numbers as elements index * count, ...
+  void store(std::int64_t index, const double* from, std::int64_t count) const;
+
+private:
+  std::byte* bytes_;
+  DType dtype_;
+};
+
+/// Calls f(index, room) for every matrix of the batch, on all threads, with work space of `doubles` numbers for each;
+/// flops are of one. Throws ValueError that names the first matrix with a problem.
+void for_each_matrix(const OpArgs& args, const Shape& batch, double flops, std::int64_t doubles,
+                     FunctionRef<Problem(std::int64_t index, double* room)> f);
+
+/// Name of the matrix of x that matrix `index` of the batch is or is broadcast from: "a[1, 2]"; "a" where x is one.
+std::string matrix_name(std::string_view name, const Shape& leading, const Shape& batch, std::int64_t index);
+
+/// The sign that columns get: the first of the entries that are within 2^-20 of the largest in size becomes positive, so
+/// that rounding does not choose among equals. -1 or 1, for x[0], x[stride], ...
+double sign_of_column(std::int64_t n, const double* x, std::int64_t stride);
+
+// --- factorisations by the engine, with signs fixed ---
+
+/// Diagonal of r not negative.
+void qr(std::int64_t m, std::int64_t n, double* a, double* q, double* r);
+/// Signs of the columns of v by sign_of_column.
+bool eigh(std::int64_t n, double* a, double* w, double* v);
+/// Signs of the columns of u by sign_of_column, the rows of vh along with them.
+bool svd(std::int64_t m, std::int64_t n, double* a, double* u, double* s, double* vh);
+
+// --- parts of rows ---
+
+/// A symmetry for each leading axis of input 0, which the first `outputs` outputs have too.
+std::vector<Symmetry> batch_symmetries(const Sample& sample, int outputs);
+/// The same of two inputs whose leading axes broadcast, and of output 0.
+std::vector<Symmetry> broadcast_batch_symmetries(const Sample& sample);
+
+/// Matrices of samples, the same numbers in both types: normal ones of deviation 0.4 with 3 on the diagonal;
+Tensor sample_matrix(const Shape& shape, DType dtype, std::uint64_t tag);
+/// with 2, 4, 6, ... there, so that eigenvalues and singular values are far apart;
+Tensor sample_graded(const Shape& shape, DType dtype, std::uint64_t tag);
+/// and a symmetric positive definite one.
+Tensor sample_definite(const Shape& shape, DType dtype, std::uint64_t tag);
+
+// --- parts of rules ---
+
+/// The elements of x, in f64, for a rule to look at: not recorded.
+std::vector<double> looked_at(const Tensor& x);
+/// Half a unit in the last place of 1 times `n` times 16: what differences of computed numbers of size 1 are worth.
+double noise_of(DType dtype, std::int64_t n);
+
+} // namespace eg::linalg

@@ -1,0 +1,493 @@
+// Rows of eigenvalues and singular values: eigh, svd, pinv.
+
+#include "core/call.h"
+#include "core/ops.h"
+#include "core/ops/linalg/matrix.h"
+#include "core/ops/list.h"
+#include "core/ops/row_tools.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+
+namespace eg {
+namespace {
+
+using namespace linalg;
+
+constexpr std::string_view no_device = "rotations are chosen one after the other; the device module has no factorisations";
+constexpr std::string_view no_exact = "rotations add in an order that a permutation changes";
+
+std::int64_t padded(std::int64_t count) { return (count + 7) / 8 * 8; }
+
+double count_of(const Shape& batch) { return static_cast<double>(batch.numel()); }
+
+// --- what both rules need ---
+
+Tensor row_of(const Tensor& x) { return unsqueeze(x, -2); }
+
+Tensor column_of(const Tensor& x) { return unsqueeze(x, -1); }
+
+/// x - x^T
+Tensor skew(const Tensor& x) { return x - transpose(x); }
+
+/// Where a divisor [..., n, n] is no more than rounding of the values w [..., n] that it is made of: the quotient is taken
+/// as 0. That is right where the dividend is 0 there, and the diagonal's always is. Throws ValueError where it is not:
+/// `words` say what has no derivative.
+Tensor quotient(std::string_view name, const Tensor& dividend, const Tensor& divisor, const Tensor& w, double terms,
+                std::string_view words) {
+  const std::int64_t n = w.size(-1);
+  const Shape batch(w.shape().dims().first(static_cast<std::size_t>(w.rank() - 1)));
+  const std::vector<double> above = looked_at(dividend), below = looked_at(divisor), values = looked_at(w);
+  const double noise = noise_of(w.dtype(), n);
+  Tensor vanishes = Tensor::zeros(divisor.shape(), DType::boolean);
+  bool* flags = vanishes.mutable_data<bool>();
+  for (std::int64_t index = 0; index < batch.numel(); ++index) {
+    double largest = 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      largest = std::max(largest, std::abs(values[static_cast<std::size_t>(index * n + i)]));
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < n; ++j) {
+        const auto at = static_cast<std::size_t>((index * n + i) * n + j);
+        if (std::abs(below[at]) > noise * largest) continue;
+        flags[at] = true;
+        if (i == j || std::abs(above[at]) <= 64 * noise * terms) continue;
+        throw ValueError(fmt::format("{}: {} {} and {} of {} are equal to rounding, and the loss depends on {}", name,
+                                     name == "svd" ? "singular values" : "eigenvalues", std::min(i, j), std::max(i, j),
+                                     matrix_name("a", batch, batch, index), words));
+      }
+  }
+  return masked_fill(dividend / masked_fill(divisor, vanishes, 1.0), vanishes, 0.0);
+}
+
+/// The largest entry of x in size; 0 for an undefined one.
+double largest_of(const Tensor& x) {
+  double largest = 0;
+  if (x.defined())
+    for (const double e : looked_at(x)) largest = std::max(largest, std::abs(e));
+  return largest;
+}
+
+Tensor diagonal_of(const Tensor& w) { return eye(w.size(-1), -1, w.dtype()) * column_of(w); }
+
+// --- eigh ---
+
+std::vector<TensorSpec> eigh_infer(const OpArgs& args) {
+  check_matrix(args, 0, true);
+  const Shape& a = args.in[0].shape();
+  Shape values = leading(a);
+  values.push_back(a[-1]);
+  return {{values, args.in[0].dtype()}, {a, args.in[0].dtype()}};
+}
+
+double eigh_flops(double n) { return 9 * n * n * n; }
+
+void eigh_kernel(const OpArgs& args, std::span<Tensor> out) {
+  const Shape batch = leading(args.in[0].shape());
+  const std::int64_t n = args.in[0].size(-1);
+  const Output w(out[0]), v(out[1]);
+  for_each_matrix(args, batch, eigh_flops(static_cast<double>(n)), 2 * padded(n * n) + n,
+                  [&](std::int64_t index, double* a) {
+                    double *own_v = a + padded(n * n), *own_w = own_v + padded(n * n);
+                    if (!load_symmetric(args.in[0], batch, index, a)) return Problem::not_finite;
+                    if (!linalg::eigh(n, a, own_w, own_v)) return Problem::not_converged;
+                    w.store(index, own_w, n);
+                    v.store(index, own_v, n * n);
+                    return Problem::none;
+                  });
+}
+
+// dw_i = v_i^T dA v_i and dV = V (F o V^T dA V) with F_ij = 1 / (w_j - w_i): gA = V (diag(gw) + F o (V^T gV)) V^T,
+// symmetrised, which leaves the skew part of V^T gV.
+Gradients eigh_rule(const VjpArgs& args) {
+  const Tensor &w = args.out[0], &v = args.out[1], &gw = args.grad[0], &gv = args.grad[1];
+  if (!gw.defined() && !gv.defined()) return {Tensor()};
+  if (!gv.defined()) return {matmul(v * row_of(gw), v, false, true)};
+  const Tensor turn = skew(matmul(v, gv, true)) * 0.5;
+  Tensor inner = quotient("eigh", turn, row_of(w) - column_of(w), w, largest_of(gv),
+                          "which eigenvectors stand for them; it must be a function of their span");
+  if (gw.defined()) inner = inner + diagonal_of(gw);
+  return {matmul(matmul(v, inner), v, false, true)};
+}
+
+std::vector<Tensor> eigh_reference(const OpArgs& args) {
+  const Shape& shape = args.in[0].shape();
+  const Shape batch = leading(shape);
+  const std::int64_t n = shape[-1];
+  Shape value_shape = batch;
+  value_shape.push_back(n);
+  Tensor ws = reference_output(value_shape), vs = reference_output(shape);
+  std::vector<double> a(static_cast<std::size_t>(n * n));
+  for (std::int64_t index = 0; index < batch.numel(); ++index) {
+    double *w = values(ws) + index * n, *v = values(vs) + index * n * n;
+    load_symmetric(args.in[0], batch, index, a.data());
+    loops::eigh(n, a.data(), w, v); // Jacobi's rotations
+    for (std::int64_t j = 0; j < n; ++j) {
+      const double sign = sign_of_column(n, v + j, n);
+      for (std::int64_t i = 0; i < n; ++i) v[i * n + j] *= sign;
+    }
+  }
+  return {ws, vs};
+}
+
+std::vector<Sample> eigh_samples(DType dtype) {
+  const auto a = [&](const Shape& shape, std::uint64_t tag) { return sample_graded(shape, dtype, 4500 + tag); };
+  const Tensor once = a({4, 4}, 1);
+  return {{{(once + transpose(once)) * 0.5}, {}, "symmetric"},
+          {{a({2, 3, 3}, 2)}, {}, "batch, not symmetric: its symmetric part counts"},
+          {{a({3, 3, 3}, 3) * -1.0}, {}, "negative"},
+          {{a({3, 2, 2, 2}, 4)}, {}, "two leading axes"},
+          {{scattered(a({5, 5}, 5))}, {}, "strided"},
+          {{a({1, 1}, 6)}, {}, "one element"},
+          {{a({2, 0, 0}, 7)}, {}, "no rows"},
+          {{a({0, 3, 3}, 8)}, {}, "no matrices"}};
+}
+
+std::vector<Refusal> eigh_refuses() {
+  return {{{Tensor::zeros({2, 3})}, {}, "a must be [..., n, n], it is [2, 3]"},
+          {{Tensor::zeros({3})}, {}, "a must be [..., n, n], it is [3]"},
+          {{Tensor::zeros({3, 3}, DType::i64)}, {}, "a must be f32 or f64, it is i64"},
+          {{stack({eye(2), eye(2) * NAN}, 0)}, {}, "a[1] has an element that is not finite"}};
+}
+
+/// P A P^T has the eigenvalues of A and the eigenvectors P V.
+std::vector<Symmetry> eigh_symmetries(const Sample& sample) {
+  std::vector<Symmetry> all = batch_symmetries(sample, 2);
+  all.push_back({.name = "rows and columns of a, rows of v",
+                 .legs = {in_leg(0, -2), in_leg(0, -1), out_leg(1, -2)},
+                 .mixes = true,
+                 .grows = false});
+  return all;
+}
+
+Work eigh_work(const OpArgs& args, std::span<const TensorSpec> out) {
+  const Shape& shape = args.in[0].shape();
+  return {count_of(leading(shape)) * eigh_flops(static_cast<double>(shape[-1])), bytes_moved(args, out)};
+}
+
+// --- svd ---
+
+std::vector<TensorSpec> svd_infer(const OpArgs& args) {
+  check_matrix(args, 0, false);
+  const Shape& a = args.in[0].shape();
+  const DType dtype = args.in[0].dtype();
+  const std::int64_t k = std::min(a[-1], a[-2]);
+  Shape values = leading(a);
+  values.push_back(k);
+  return {{with_matrix(leading(a), a[-2], k), dtype}, {values, dtype}, {with_matrix(leading(a), k, a[-1]), dtype}};
+}
+
+double svd_flops(const Shape& a) {
+  const auto m = static_cast<double>(a[-2]), n = static_cast<double>(a[-1]), k = std::min(m, n);
+  return 4 * m * n * k + 14 * k * k * k;
+}
+
+/// f(index, u, s, vh) for every matrix.
+template <class F> void each_svd(const OpArgs& args, const F& f) {
+  const Shape& shape = args.in[0].shape();
+  const Shape batch = leading(shape);
+  const std::int64_t m = shape[-2], n = shape[-1], k = std::min(m, n);
+  const std::int64_t room = padded(m * n) + padded(m * k) + padded(k) + padded(k * n) + n * m;
+  for_each_matrix(args, batch, svd_flops(shape), room, [&](std::int64_t index, double* a) {
+    double *u = a + padded(m * n), *s = u + padded(m * k), *vh = s + padded(k), *rest = vh + padded(k * n);
+    if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
+    if (!linalg::svd(m, n, a, u, s, vh)) return Problem::not_converged;
+    f(index, u, s, vh, rest);
+    return Problem::none;
+  });
+}
+
+void svd_kernel(const OpArgs& args, std::span<Tensor> out) {
+  const Output all_u(out[0]), all_s(out[1]), all_vh(out[2]);
+  const std::int64_t m = args.in[0].size(-2), n = args.in[0].size(-1), k = std::min(m, n);
+  each_svd(args, [&](std::int64_t index, const double* u, const double* s, const double* vh, double*) {
+    all_u.store(index, u, m * k);
+    all_s.store(index, s, k);
+    all_vh.store(index, vh, k * n);
+  });
+}
+
+/// (g - U U^T g) / s, the part of the gradient of U's columns outside of their span; for V the same.
+Tensor outside(const Tensor& u, const Tensor& s, const Tensor& g) {
+  const Tensor rest = g - matmul(u, matmul(u, g, true));
+  const std::int64_t m = g.size(-2), k = s.size(-1);
+  const Shape batch(s.shape().dims().first(static_cast<std::size_t>(s.rank() - 1)));
+  const std::vector<double> above = looked_at(rest), values = looked_at(s);
+  const double noise = noise_of(s.dtype(), m), limit = 64 * noise * largest_of(g);
+  Tensor vanishes = Tensor::zeros(s.shape(), DType::boolean);
+  bool* flags = vanishes.mutable_data<bool>();
+  for (std::int64_t index = 0; index < batch.numel(); ++index)
+    for (std::int64_t j = 0; j < k; ++j) {
+      const auto at = static_cast<std::size_t>(index * k + j);
+      if (values[at] > noise * values[static_cast<std::size_t>(index * k)]) continue; // the first is the largest
+      flags[at] = true;
+      for (std::int64_t i = 0; i < m; ++i)
+        if (std::abs(above[static_cast<std::size_t>((index * m + i) * k + j)]) > limit)
+          throw ValueError(fmt::format("svd: singular value {} of {} is zero to rounding, and the loss depends on its "
+                                       "vectors, which have no derivative there",
+                                       j, matrix_name("a", batch, batch, index)));
+    }
+  const Tensor inverse = masked_fill(reciprocal(masked_fill(s, vanishes, 1.0)), vanishes, 0.0);
+  return rest * row_of(inverse);
+}
+
+// J. Townsend, "Differentiating the singular value decomposition", 2016. With the skew K = U^T gU - gU^T U and L the same
+// of V, the inner matrix is, off the diagonal, (K s_j + s_i L) / (s_j^2 - s_i^2). It is written as
+//   (K + L)/2 / (s_j - s_i) + (K - L)/2 / (s_j + s_i),
+// whose first term alone knows about equal values. Where the loss does not change when equal u_i, u_j and v_i, v_j turn
+// together, K + L = 0 there: then the gradient is right, else refused.
+Gradients svd_rule(const VjpArgs& args) {
+  const Tensor &u = args.out[0], &s = args.out[1], &vh = args.out[2];
+  const Tensor &gu = args.grad[0], &gs = args.grad[1], &gvh = args.grad[2];
+  if (!gu.defined() && !gs.defined() && !gvh.defined()) return {Tensor()};
+  if (!gu.defined() && !gvh.defined()) return {matmul(u * row_of(gs), vh)};
+  const Tensor v = transpose(vh), gv = gvh.defined() ? transpose(gvh) : Tensor();
+  const Tensor nothing = Tensor::zeros(with_matrix(leading(u.shape()), s.size(-1), s.size(-1)), s.dtype());
+  const Tensor k = gu.defined() ? skew(matmul(u, gu, true)) : nothing;
+  const Tensor l = gv.defined() ? skew(matmul(v, gv, true)) : nothing;
+  const double terms = std::max(largest_of(gu), largest_of(gv));
+  Tensor inner = quotient("svd", (k + l) * 0.5, row_of(s) - column_of(s), s, terms,
+                          "which vectors stand for them; it must be a function of their spans") +
+                 quotient("svd", (k - l) * 0.5, row_of(s) + column_of(s), s, terms,
+                          "vectors of values that are zero; it must not");
+  if (gs.defined()) inner = inner + diagonal_of(gs);
+  Tensor ga = matmul(matmul(u, inner), vh);
+  if (gu.defined() && u.size(-2) > u.size(-1)) ga = ga + matmul(outside(u, s, gu), vh);
+  if (gv.defined() && v.size(-2) > v.size(-1)) ga = ga + matmul(u, outside(v, s, gv), false, true);
+  return {ga};
+}
+
+std::vector<Tensor> svd_reference(const OpArgs& args) {
+  const Shape& shape = args.in[0].shape();
+  const Shape batch = leading(shape);
+  const std::int64_t m = shape[-2], n = shape[-1], k = std::min(m, n);
+  Shape value_shape = batch;
+  value_shape.push_back(k);
+  Tensor us = reference_output(with_matrix(batch, m, k)), ss = reference_output(value_shape),
+         vhs = reference_output(with_matrix(batch, k, n));
+  std::vector<double> a(static_cast<std::size_t>(m * n));
+  for (std::int64_t index = 0; index < batch.numel(); ++index) {
+    double *u = values(us) + index * m * k, *vh = values(vhs) + index * k * n;
+    load(args.in[0], batch, index, a.data());
+    loops::svd(m, n, a.data(), u, values(ss) + index * k, vh); // Jacobi's rotations of columns
+    for (std::int64_t j = 0; j < k; ++j) {
+      const double sign = sign_of_column(m, u + j, k);
+      for (std::int64_t i = 0; i < m; ++i) u[i * k + j] *= sign;
+      for (std::int64_t i = 0; i < n; ++i) vh[j * n + i] *= sign;
+    }
+  }
+  return {us, ss, vhs};
+}
+
+std::vector<Sample> svd_samples(DType dtype) {
+  const auto a = [&](const Shape& shape, std::uint64_t tag) { return sample_graded(shape, dtype, 4520 + tag); };
+  return {{{a({5, 3}, 1)}, {}, "tall"},
+          {{a({4, 4}, 2)}, {}, "square"},
+          {{a({3, 5}, 3)}, {}, "wide"},
+          {{a({2, 4, 3}, 4)}, {}, "batch"},
+          {{a({2, 2, 2, 4}, 5)}, {}, "two leading axes, wide"},
+          {{scattered(a({5, 4}, 6))}, {}, "strided"},
+          {{a({1, 1}, 7)}, {}, "one element"},
+          {{a({4, 0}, 8)}, {}, "no columns"},
+          {{a({0, 3}, 9)}, {}, "no rows"},
+          {{a({0, 3, 2}, 10)}, {}, "no matrices"}};
+}
+
+std::vector<Refusal> any_matrix_refuses() {
+  return {{{Tensor::zeros({3})}, {}, "a must be [..., m, n], it is [3]"},
+          {{Tensor::zeros({3, 3}, DType::i64)}, {}, "a must be f32 or f64, it is i64"},
+          {{stack({eye(2), eye(2) * INFINITY}, 0)}, {}, "a[1] has an element that is not finite"}};
+}
+
+/// svd(P A Q) = (P U, s, Vh Q).
+std::vector<Symmetry> svd_symmetries(const Sample& sample) {
+  std::vector<Symmetry> all = batch_symmetries(sample, 3);
+  all.push_back({.name = "rows of a and u", .legs = {in_leg(0, -2), out_leg(0, -2)}, .mixes = true, .grows = false});
+  all.push_back(
+      {.name = "columns of a and vh", .legs = {in_leg(0, -1), out_leg(2, -1)}, .mixes = true, .grows = false});
+  return all;
+}
+
+Work svd_work(const OpArgs& args, std::span<const TensorSpec> out) {
+  const Shape& shape = args.in[0].shape();
+  return {count_of(leading(shape)) * svd_flops(shape), bytes_moved(args, out)};
+}
+
+// --- pinv ---
+
+std::vector<TensorSpec> pinv_infer(const OpArgs& args) {
+  check_matrix(args, 0, false);
+  if (!(args.attrs.real("rtol") >= 0 && args.attrs.real("rtol") < 1))
+    throw ValueError(fmt::format("pinv: rtol is {}; it must be at least 0 and less than 1", args.attrs.real("rtol")));
+  const Shape& a = args.in[0].shape();
+  return {{with_matrix(leading(a), a[-1], a[-2]), args.in[0].dtype()}};
+}
+
+/// Singular values up to this share of the largest count as zero.
+double share_of(const OpArgs& args) {
+  if (args.attrs.real("rtol") > 0) return args.attrs.real("rtol");
+  const double eps = args.in[0].dtype() == DType::f32 ? static_cast<double>(std::numeric_limits<float>::epsilon())
+                                                      : std::numeric_limits<double>::epsilon();
+  return eps * static_cast<double>(std::max(args.in[0].size(-2), args.in[0].size(-1)));
+}
+
+/// y = sum over the kept values of v_c u_c^T / s_c
+void write_pinv(std::int64_t m, std::int64_t n, double share, const double* u, const double* s, const double* vh,
+                double* y) {
+  const std::int64_t k = std::min(m, n);
+  std::fill(y, y + n * m, 0.0);
+  for (std::int64_t c = 0; c < k && s[c] > share * s[0]; ++c)
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < m; ++j) y[i * m + j] += vh[c * n + i] / s[c] * u[j * k + c];
+}
+
+void pinv_kernel(const OpArgs& args, std::span<Tensor> out) {
+  const Output y(out[0]);
+  const std::int64_t m = args.in[0].size(-2), n = args.in[0].size(-1);
+  const double share = share_of(args);
+  each_svd(args, [&](std::int64_t index, const double* u, const double* s, const double* vh, double* rest) {
+    write_pinv(m, n, share, u, s, vh, rest);
+    y.store(index, rest, n * m);
+  });
+}
+
+// G. H. Golub, V. Pereyra, 1973: dP = -P dA P + P P^T dA^T (1 - A P) + (1 - P A) dA^T P^T P where the rank stays.
+Gradients pinv_rule(const VjpArgs& args) {
+  const Tensor &a = args.in[0], &p = args.out[0], &g = args.grad[0];
+  const std::int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+  const Tensor ap = matmul(a, p), pa = matmul(p, a);
+  const std::vector<double> projection = looked_at(ap); // its trace is the rank
+  const Shape batch = leading(a.shape());
+  for (std::int64_t index = 0; index < batch.numel(); ++index) {
+    double trace = 0;
+    for (std::int64_t i = 0; i < m; ++i) trace += projection[static_cast<std::size_t>((index * m + i) * m + i)];
+    if (static_cast<double>(k) - trace > 0.5)
+      throw ValueError(fmt::format("pinv: {} has rank {:.0f} of {}; its pseudo-inverse jumps there and has no derivative",
+                                   matrix_name("a", batch, batch, index), trace, k));
+  }
+  Tensor ga = -matmul(matmul(p, g, true), p, false, true);
+  if (m > n) { // 1 - P A = 0
+    const Tensor turned = transpose(g);
+    ga = ga + matmul(matmul(turned - matmul(ap, turned), p), p, false, true);
+  }
+  if (m < n) { // 1 - A P = 0
+    const Tensor turned = transpose(g);
+    ga = ga + matmul(p, matmul(p, turned - matmul(turned, pa)), true);
+  }
+  return {ga};
+}
+
+std::vector<Tensor> pinv_reference(const OpArgs& args) {
+  const Shape& shape = args.in[0].shape();
+  const std::int64_t m = shape[-2], n = shape[-1], k = std::min(m, n);
+  const std::vector<Tensor> parts = svd_reference(args);
+  Tensor y = reference_output(pinv_infer(args)[0].shape);
+  for (std::int64_t index = 0; index < leading(shape).numel(); ++index)
+    write_pinv(m, n, share_of(args), values(parts[0]) + index * m * k, values(parts[1]) + index * k,
+               values(parts[2]) + index * k * n, values(y) + index * n * m);
+  return {y};
+}
+
+std::vector<Sample> pinv_samples(DType dtype) {
+  const auto a = [&](const Shape& shape, std::uint64_t tag) { return sample_matrix(shape, dtype, 4540 + tag); };
+  return {{{a({5, 3}, 1)}, {}, "tall"},
+          {{a({4, 4}, 2)}, {{"rtol", 1e-3}}, "square"},
+          {{a({3, 5}, 3)}, {}, "wide"},
+          {{a({2, 4, 3}, 4)}, {}, "batch"},
+          {{a({2, 2, 2, 4}, 5)}, {}, "two leading axes, wide"},
+          {{scattered(a({5, 4}, 6))}, {}, "strided"},
+          {{a({1, 1}, 7)}, {}, "one element"},
+          {{a({4, 0}, 8)}, {}, "no columns"},
+          {{a({0, 3, 2}, 9)}, {}, "no matrices"}};
+}
+
+std::vector<Refusal> pinv_refuses() {
+  std::vector<Refusal> all = any_matrix_refuses();
+  all.push_back({{eye(2)}, {{"rtol", -1.0}}, "rtol is -1; it must be at least 0 and less than 1"});
+  return all;
+}
+
+/// (P A Q)^+ = Q^T A^+ P^T.
+std::vector<Symmetry> pinv_symmetries(const Sample& sample) {
+  std::vector<Symmetry> all = batch_symmetries(sample, 1);
+  all.push_back({.name = "rows of a, columns of y",
+                 .legs = {in_leg(0, -2), out_leg(0, -1)},
+                 .mixes = true,
+                 .grows = false});
+  all.push_back({.name = "columns of a, rows of y",
+                 .legs = {in_leg(0, -1), out_leg(0, -2)},
+                 .mixes = true,
+                 .grows = false});
+  return all;
+}
+
+} // namespace
+
+constinit const OpDef eigh_op = row({
+    .name = "eigh",
+    .math = "(A + A^T) / 2 = V diag(w) V^T, w ascending, V^T V = 1",
+    .inputs = {{"a"}},
+    .outputs = {"eigenvalues", "eigenvectors"},
+    .infer = eigh_infer,
+    .cpu = eigh_kernel,
+    .no_exact = no_exact,
+    .no_cuda = no_device,
+    .saves = saves::out(0) | saves::out(1),
+    .vjp = eigh_rule,
+    .reference = eigh_reference,
+    .samples = eigh_samples,
+    .refuses = eigh_refuses,
+    .symmetries = eigh_symmetries,
+    .work = eigh_work,
+});
+
+constinit const OpDef svd_op = row({
+    .name = "svd",
+    .math = "A = U diag(s) Vh, s descending, U^T U = Vh Vh^T = 1",
+    .inputs = {{"a"}},
+    .outputs = {"u", "s", "vh"},
+    .infer = svd_infer,
+    .cpu = svd_kernel,
+    .no_exact = no_exact,
+    .no_cuda = no_device,
+    .saves = saves::out(0) | saves::out(1) | saves::out(2),
+    .vjp = svd_rule,
+    .reference = svd_reference,
+    .samples = svd_samples,
+    .refuses = any_matrix_refuses,
+    .symmetries = svd_symmetries,
+    .work = svd_work,
+});
+
+constinit const OpDef pinv_op = row({
+    .name = "pinv",
+    .math = "y = A^+ = V diag(1 / s) U^T over the singular values s > rtol s_0",
+    .inputs = {{"a"}},
+    .attributes = {attr_real("rtol", 0.0, "values up to this share of the largest count as 0; 0: max(m, n) epsilon")},
+    .infer = pinv_infer,
+    .cpu = pinv_kernel,
+    .no_exact = no_exact,
+    .no_cuda = no_device,
+    .saves = saves::in(0) | saves::out(0),
+    .vjp = pinv_rule,
+    .reference = pinv_reference,
+    .samples = pinv_samples,
+    .refuses = pinv_refuses,
+    .symmetries = pinv_symmetries,
+    .work = svd_work,
+});
+
+EighResult eigh(const Tensor& a) {
+  std::vector<Tensor> out = call(eigh_op, {a});
+  return {std::move(out[0]), std::move(out[1])};
+}
+
+SvdResult svd(const Tensor& a) {
+  std::vector<Tensor> out = call(svd_op, {a});
+  return {std::move(out[0]), std::move(out[1]), std::move(out[2])};
+}
+
+Tensor pinv(const Tensor& a, double rtol) { return call1(pinv_op, {a}, {{"rtol", rtol}}); }
+
+} // namespace eg
