@@ -244,6 +244,8 @@ Accuracy sample_accuracy(const OpDef& op) {
   std::string worst64;
   found.f32 = largest_error(op, DType::f32, found.unit, worst32);
   found.f64 = largest_error(op, DType::f64, found.unit, worst64);
+  found.worst = fmt::format("{}; {}", worst32, worst64);
+  if (!op.no_exact.empty()) return found;
   const ReductionScope exact(Reduction::exact);
   std::string exact32;
   std::string exact64;

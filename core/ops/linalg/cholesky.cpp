@@ -29,7 +29,9 @@ template <bool exact> void kernel(const OpArgs& args, std::span<Tensor> out) {
   const bool lapack = !exact && uses_lapack();
   for_each_matrix(args, batch, flops_of(static_cast<double>(n)), n * n, [&](std::int64_t index, double* a) {
     if (!load_symmetric(args.in[0], batch, index, a)) return Problem::not_finite;
+    const int exponent = tame(n * n, a);
     if (!(lapack ? lapack::cholesky(n, a) : loops::cholesky(n, a))) return Problem::not_positive;
+    scale(n * n, a, exponent / 2);
     y.store(index, a, n * n);
     return Problem::none;
   });
@@ -53,14 +55,16 @@ std::vector<Tensor> reference(const OpArgs& args) {
   const std::int64_t n = a.size(-1);
   Tensor y = reference_output(a.shape());
   for (std::int64_t batch = 0; batch < leading(a.shape()).numel(); ++batch) {
-    const double* x = values(a) + batch * n * n;
+    std::vector<double> x(values(a) + batch * n * n, values(a) + (batch + 1) * n * n);
     double* l = values(y) + batch * n * n;
+    const int exponent = tame(n * n, x.data());
     for (std::int64_t j = 0; j < n; ++j)
       for (std::int64_t i = j; i < n; ++i) {
-        double rest = (x[i * n + j] + x[j * n + i]) / 2;
+        double rest = (x[static_cast<std::size_t>(i * n + j)] + x[static_cast<std::size_t>(j * n + i)]) / 2;
         for (std::int64_t k = 0; k < j; ++k) rest -= l[i * n + k] * l[j * n + k];
         l[i * n + j] = i == j ? std::sqrt(rest) : rest / l[j * n + j];
       }
+    scale(n * n, l, exponent / 2);
   }
   return {y};
 }

@@ -125,6 +125,19 @@ bool load_symmetric(const Tensor& x, const Shape& batch, std::int64_t index, dou
   return true;
 }
 
+int tame(std::int64_t count, double* x) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(x[i]));
+  if (largest == 0 || (largest > 0x1p-200 && largest < 0x1p200)) return 0;
+  const int exponent = std::ilogb(largest) / 2 * 2 + 2; // even, for square roots
+  scale(count, x, -exponent);
+  return exponent;
+}
+
+void scale(std::int64_t count, double* x, int exponent) {
+  for (std::int64_t i = 0; i < count && exponent != 0; ++i) x[i] = std::ldexp(x[i], exponent);
+}
+
 void Output::store(std::int64_t index, const double* from, std::int64_t count) const {
   visit_floating(dtype_, [&]<class T>() {
     T* to = reinterpret_cast<T*>(bytes_) + index * count;
@@ -261,9 +274,8 @@ std::vector<double> looked_at(const Tensor& x) {
 }
 
 double noise_of(DType dtype, std::int64_t n) {
-  const double eps = dtype == DType::f32 ? static_cast<double>(std::numeric_limits<float>::epsilon())
-                                         : std::numeric_limits<double>::epsilon();
-  return 16.0 * static_cast<double>(std::max<std::int64_t>(n, 1)) * eps;
+  if (dtype == DType::f32) return 4.0 * static_cast<double>(std::numeric_limits<float>::epsilon()); // rounded once
+  return 4.0 * static_cast<double>(std::max<std::int64_t>(n, 1)) * std::numeric_limits<double>::epsilon();
 }
 
 } // namespace eg::linalg

@@ -49,6 +49,12 @@ Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns);
 bool load(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
 /// The same of (x + x^T) / 2.
 bool load_symmetric(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
+/// Brings numbers near the ends of the range, where squares overflow or digits are lost, to sizes below 1: divides them
+/// by 2^e, e the result. 0, and nothing is changed, where the largest is between 2^-200 and 2^200.
+int tame(std::int64_t count, double* x);
+/// Multiplies by 2^exponent.
+void scale(std::int64_t count, double* x, int exponent);
+
 /// A packed output that tasks write to.
 class Output {
 public:
@@ -100,7 +106,8 @@ Tensor sample_definite(const Shape& shape, DType dtype, std::uint64_t tag);
 
 /// The elements of x, in f64, for a rule to look at: not recorded.
 std::vector<double> looked_at(const Tensor& x);
-/// Half a unit in the last place of 1 times `n` times 16: what differences of computed numbers of size 1 are worth.
+/// Differences of computed values of size 1 that are no more than rounding, for n x n matrices: 4 n 2^-52, and 4 units in
+/// the last place of f32, to which results are rounded once.
 double noise_of(DType dtype, std::int64_t n);
 
 } // namespace eg::linalg

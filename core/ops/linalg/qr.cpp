@@ -37,7 +37,9 @@ void kernel(const OpArgs& args, std::span<Tensor> out) {
   for_each_matrix(args, batch, flops_of(args.in[0].shape()), room, [&](std::int64_t index, double* a) {
     double *own_q = a + padded(m * n), *own_r = own_q + padded(m * k);
     if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
+    const int exponent = tame(m * n, a);
     linalg::qr(m, n, a, own_q, own_r);
+    scale(k * n, own_r, exponent);
     q.store(index, own_q, m * k);
     r.store(index, own_r, k * n);
     return Problem::none;
@@ -92,11 +94,12 @@ std::vector<Tensor> reference(const OpArgs& args) {
   const std::int64_t m = shape[-2], n = shape[-1], k = std::min(m, n);
   Tensor qs = reference_output(with_matrix(batch, m, k)), rs = reference_output(with_matrix(batch, k, n));
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
-    const double* a = values(args.in[0]) + index * m * n;
+    std::vector<double> a(values(args.in[0]) + index * m * n, values(args.in[0]) + (index + 1) * m * n);
+    const int exponent = tame(m * n, a.data());
     double *q = values(qs) + index * m * k, *r = values(rs) + index * k * n;
     for (std::int64_t j = 0; j < n; ++j) {
       std::vector<double> left(static_cast<std::size_t>(m));
-      for (std::int64_t i = 0; i < m; ++i) left[static_cast<std::size_t>(i)] = a[i * n + j];
+      for (std::int64_t i = 0; i < m; ++i) left[static_cast<std::size_t>(i)] = a[static_cast<std::size_t>(i * n + j)];
       for (int twice = 0; twice < 2; ++twice)
         for (std::int64_t c = 0; c < std::min(j, k); ++c) {
           double part = 0;
@@ -110,6 +113,7 @@ std::vector<Tensor> reference(const OpArgs& args) {
       r[j * n + j] = std::sqrt(squares);
       for (std::int64_t i = 0; i < m; ++i) q[i * k + j] = left[static_cast<std::size_t>(i)] / r[j * n + j];
     }
+    scale(k * n, r, exponent);
   }
   return {qs, rs};
 }

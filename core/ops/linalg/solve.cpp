@@ -37,8 +37,9 @@ std::vector<TensorSpec> infer_system(const OpArgs& args) {
   return {{with_matrix(batch, b[-2], b[-1]), args.in[0].dtype()}};
 }
 
+/// unit: a has ones that are not its elements, so it must not be scaled.
 template <class Solve>
-void each_system(const OpArgs& args, std::span<Tensor> out, double flops, const Solve& solve_one) {
+void each_system(const OpArgs& args, std::span<Tensor> out, double flops, bool unit, const Solve& solve_one) {
   const Shape batch = leading(out[0].shape());
   const std::int64_t n = out[0].size(-2), k = out[0].size(-1);
   const Output y(out[0]);
@@ -46,7 +47,9 @@ void each_system(const OpArgs& args, std::span<Tensor> out, double flops, const 
     double* b = a + (n * n + 7) / 8 * 8;
     if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
     if (!load(args.in[1], batch, index, b)) return Problem::second_not_finite;
+    const int divisor = unit ? 0 : linalg::tame(n * n, a), dividend = linalg::tame(n * k, b);
     const Problem problem = solve_one(n, k, a, b);
+    scale(n * k, b, dividend - divisor);
     if (problem == Problem::none) y.store(index, b, n * k);
     return problem;
   });
@@ -63,7 +66,7 @@ Work solve_work(const OpArgs& args, std::span<const TensorSpec> out) {
 void solve_kernel(const OpArgs& args, std::span<Tensor> out) {
   const auto n = static_cast<double>(out[0].size(-2)), k = static_cast<double>(out[0].size(-1));
   const bool lapack = uses_lapack();
-  each_system(args, out, solve_flops(n, k), [&](std::int64_t rows, std::int64_t columns, double* a, double* b) {
+  each_system(args, out, solve_flops(n, k), false, [&](std::int64_t rows, std::int64_t columns, double* a, double* b) {
     return (lapack ? lapack::solve(rows, columns, a, b) : loops::solve(rows, columns, a, b)) ? Problem::none
                                                                                             : Problem::singular;
   });
@@ -109,12 +112,16 @@ std::vector<double> matrix(const Tensor& x, const Shape& batch, std::int64_t ind
   return numbers;
 }
 
+int tame(std::vector<double>& x) { return linalg::tame(static_cast<std::int64_t>(x.size()), x.data()); }
+
 std::vector<Tensor> solve_reference(const OpArgs& args) {
   const Shape shape = infer_system(args)[0].shape, batch = leading(shape);
   Tensor y = reference_output(shape);
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     std::vector<double> a = matrix(args.in[0], batch, index), x = matrix(args.in[1], batch, index);
+    const int divisor = tame(a), dividend = tame(x);
     gauss_jordan(shape[-2], shape[-1], a, x);
+    scale(shape[-2] * shape[-1], x.data(), dividend - divisor);
     std::copy(x.begin(), x.end(), values(y) + index * static_cast<std::int64_t>(x.size()));
   }
   return {y};
@@ -172,7 +179,7 @@ template <bool exact> void triangular_kernel(const OpArgs& args, std::span<Tenso
   const double flops = triangular_flops(static_cast<double>(out[0].size(-2)), static_cast<double>(out[0].size(-1)));
   const bool upper = args.attrs.flag("upper"), unit = args.attrs.flag("unitriangular");
   const bool lapack = !exact && uses_lapack();
-  each_system(args, out, flops, [&](std::int64_t n, std::int64_t k, double* a, double* b) {
+  each_system(args, out, flops, unit, [&](std::int64_t n, std::int64_t k, double* a, double* b) {
     for (std::int64_t i = 0; i < n && !unit; ++i)
       if (a[i * n + i] == 0) return Problem::zero_on_diagonal;
     (lapack ? lapack::solve_triangular : loops::solve_triangular)(n, k, a, upper, unit, b);
@@ -199,7 +206,8 @@ std::vector<Tensor> triangular_reference(const OpArgs& args) {
   const std::int64_t n = shape[-2], k = shape[-1];
   Tensor y = reference_output(shape);
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
-    const std::vector<double> a = matrix(args.in[0], batch, index), b = matrix(args.in[1], batch, index);
+    std::vector<double> a = matrix(args.in[0], batch, index), b = matrix(args.in[1], batch, index);
+    const int divisor = unit ? 0 : tame(a), dividend = tame(b);
     double* x = values(y) + index * n * k;
     for (std::int64_t c = 0; c < k; ++c)
       for (std::int64_t step = 0; step < n; ++step) {
@@ -211,6 +219,7 @@ std::vector<Tensor> triangular_reference(const OpArgs& args) {
         }
         x[i * k + c] = unit ? rest : rest / a[static_cast<std::size_t>(i * n + i)];
       }
+    scale(n * k, x, dividend - divisor);
   }
   return {y};
 }
@@ -258,7 +267,9 @@ void inv_kernel(const OpArgs& args, std::span<Tensor> out) {
   const bool lapack = uses_lapack();
   for_each_matrix(args, batch, 2 * size * size * size, n * n, [&](std::int64_t index, double* a) {
     if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
+    const int exponent = linalg::tame(n * n, a);
     if (!(lapack ? lapack::invert(n, a) : loops::invert(n, a))) return Problem::singular;
+    scale(n * n, a, -exponent);
     y.store(index, a, n * n);
     return Problem::none;
   });
@@ -278,7 +289,9 @@ std::vector<Tensor> inv_reference(const OpArgs& args) {
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     std::vector<double> a = matrix(args.in[0], batch, index), x(a.size());
     for (std::int64_t i = 0; i < n; ++i) x[static_cast<std::size_t>(i * n + i)] = 1;
+    const int exponent = tame(a);
     gauss_jordan(n, n, a, x);
+    scale(n * n, x.data(), -exponent);
     std::copy(x.begin(), x.end(), values(y) + index * n * n);
   }
   return {y};
@@ -346,7 +359,11 @@ template <class Write> void each_determinant(const OpArgs& args, const Write& wr
   const bool lapack = uses_lapack();
   for_each_matrix(args, batch, det_flops(static_cast<double>(n)), n * n, [&](std::int64_t index, double* a) {
     if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
-    write(index, lapack ? lapack::determinant(n, a) : loops::determinant(n, a));
+    const int exponent = linalg::tame(n * n, a);
+    loops::Determinant d = lapack ? lapack::determinant(n, a) : loops::determinant(n, a);
+    d.value = std::ldexp(d.value, static_cast<int>(n) * exponent);
+    d.log += static_cast<double>(n) * exponent * std::log(2.0);
+    write(index, d);
     return Problem::none;
   });
 }

@@ -32,41 +32,46 @@ Tensor column_of(const Tensor& x) { return unsqueeze(x, -1); }
 /// x - x^T
 Tensor skew(const Tensor& x) { return x - transpose(x); }
 
-/// Where a divisor [..., n, n] is no more than rounding of the values w [..., n] that it is made of: the quotient is taken
-/// as 0. That is right where the dividend is 0 there, and the diagonal's always is. Throws ValueError where it is not:
-/// `words` say what has no derivative.
-Tensor quotient(std::string_view name, const Tensor& dividend, const Tensor& divisor, const Tensor& w, double terms,
-                std::string_view words) {
+/// Which columns of g [..., m, n] are not zero, matrix after matrix: the vectors that the loss depends on.
+using Used = std::vector<bool>;
+void add_used(const Tensor& g, Used& used) {
+  if (!g.defined()) return;
+  const std::vector<double> all = looked_at(g);
+  const std::int64_t m = g.size(-2), n = g.size(-1);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    if (all[i] != 0) used[static_cast<std::size_t>(at / n / m * n + at % n)] = true;
+  }
+}
+
+/// dividend / divisor, [..., n, n], where the divisor is a difference or sum of the values w [..., n]; 0 where it is
+/// nothing but their rounding. On the diagonal that is right. Elsewhere, too, if the loss depends on neither vector; if
+/// it does, its gradient would need a limit that the cotangents do not hold: throws ValueError.
+Tensor quotient(std::string_view name, std::string_view values, const Tensor& dividend, const Tensor& divisor,
+                const Tensor& w, const Used& used) {
   const std::int64_t n = w.size(-1);
   const Shape batch(w.shape().dims().first(static_cast<std::size_t>(w.rank() - 1)));
-  const std::vector<double> above = looked_at(dividend), below = looked_at(divisor), values = looked_at(w);
-  const double noise = noise_of(w.dtype(), n);
+  const std::vector<double> below = looked_at(divisor), all = looked_at(w);
   Tensor vanishes = Tensor::zeros(divisor.shape(), DType::boolean);
   bool* flags = vanishes.mutable_data<bool>();
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     double largest = 0;
     for (std::int64_t i = 0; i < n; ++i)
-      largest = std::max(largest, std::abs(values[static_cast<std::size_t>(index * n + i)]));
+      largest = std::max(largest, std::abs(all[static_cast<std::size_t>(index * n + i)]));
+    const auto is_used = [&](std::int64_t i) { return used[static_cast<std::size_t>(index * n + i)]; };
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < n; ++j) {
         const auto at = static_cast<std::size_t>((index * n + i) * n + j);
-        if (std::abs(below[at]) > noise * largest) continue;
+        if (std::abs(below[at]) > noise_of(w.dtype(), n) * largest) continue;
         flags[at] = true;
-        if (i == j || std::abs(above[at]) <= 64 * noise * terms) continue;
-        throw ValueError(fmt::format("{}: {} {} and {} of {} are equal to rounding, and the loss depends on {}", name,
-                                     name == "svd" ? "singular values" : "eigenvalues", std::min(i, j), std::max(i, j),
-                                     matrix_name("a", batch, batch, index), words));
+        if (i < j && (is_used(i) || is_used(j)))
+          throw ValueError(fmt::format("{}: {} {} and {} of {} are equal to rounding, and the loss depends on their "
+                                       "vectors, whose gradient is not determined there; take a loss of the values, or "
+                                       "of the other vectors",
+                                       name, values, i, j, matrix_name("a", batch, batch, index)));
       }
   }
   return masked_fill(dividend / masked_fill(divisor, vanishes, 1.0), vanishes, 0.0);
-}
-
-/// The largest entry of x in size; 0 for an undefined one.
-double largest_of(const Tensor& x) {
-  double largest = 0;
-  if (x.defined())
-    for (const double e : looked_at(x)) largest = std::max(largest, std::abs(e));
-  return largest;
 }
 
 Tensor diagonal_of(const Tensor& w) { return eye(w.size(-1), -1, w.dtype()) * column_of(w); }
@@ -91,7 +96,9 @@ void eigh_kernel(const OpArgs& args, std::span<Tensor> out) {
                   [&](std::int64_t index, double* a) {
                     double *own_v = a + padded(n * n), *own_w = own_v + padded(n * n);
                     if (!load_symmetric(args.in[0], batch, index, a)) return Problem::not_finite;
+                    const int exponent = tame(n * n, a);
                     if (!linalg::eigh(n, a, own_w, own_v)) return Problem::not_converged;
+                    scale(n, own_w, exponent);
                     w.store(index, own_w, n);
                     v.store(index, own_v, n * n);
                     return Problem::none;
@@ -104,9 +111,10 @@ Gradients eigh_rule(const VjpArgs& args) {
   const Tensor &w = args.out[0], &v = args.out[1], &gw = args.grad[0], &gv = args.grad[1];
   if (!gw.defined() && !gv.defined()) return {Tensor()};
   if (!gv.defined()) return {matmul(v * row_of(gw), v, false, true)};
+  Used used(static_cast<std::size_t>(w.numel()));
+  add_used(gv, used);
   const Tensor turn = skew(matmul(v, gv, true)) * 0.5;
-  Tensor inner = quotient("eigh", turn, row_of(w) - column_of(w), w, largest_of(gv),
-                          "which eigenvectors stand for them; it must be a function of their span");
+  Tensor inner = quotient("eigh", "eigenvalues", turn, row_of(w) - column_of(w), w, used);
   if (gw.defined()) inner = inner + diagonal_of(gw);
   return {matmul(matmul(v, inner), v, false, true)};
 }
@@ -122,7 +130,9 @@ std::vector<Tensor> eigh_reference(const OpArgs& args) {
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     double *w = values(ws) + index * n, *v = values(vs) + index * n * n;
     load_symmetric(args.in[0], batch, index, a.data());
+    const int exponent = tame(n * n, a.data());
     loops::eigh(n, a.data(), w, v); // Jacobi's rotations
+    scale(n, w, exponent);
     for (std::int64_t j = 0; j < n; ++j) {
       const double sign = sign_of_column(n, v + j, n);
       for (std::int64_t i = 0; i < n; ++i) v[i * n + j] *= sign;
@@ -183,7 +193,7 @@ double svd_flops(const Shape& a) {
   return 4 * m * n * k + 14 * k * k * k;
 }
 
-/// f(index, u, s, vh) for every matrix.
+/// f(index, u, s, vh, room, exponent) for every matrix; its singular values are s 2^exponent.
 template <class F> void each_svd(const OpArgs& args, const F& f) {
   const Shape& shape = args.in[0].shape();
   const Shape batch = leading(shape);
@@ -192,8 +202,9 @@ template <class F> void each_svd(const OpArgs& args, const F& f) {
   for_each_matrix(args, batch, svd_flops(shape), room, [&](std::int64_t index, double* a) {
     double *u = a + padded(m * n), *s = u + padded(m * k), *vh = s + padded(k), *rest = vh + padded(k * n);
     if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
+    const int exponent = tame(m * n, a);
     if (!linalg::svd(m, n, a, u, s, vh)) return Problem::not_converged;
-    f(index, u, s, vh, rest);
+    f(index, u, s, vh, rest, exponent);
     return Problem::none;
   });
 }
@@ -201,42 +212,42 @@ template <class F> void each_svd(const OpArgs& args, const F& f) {
 void svd_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Output all_u(out[0]), all_s(out[1]), all_vh(out[2]);
   const std::int64_t m = args.in[0].size(-2), n = args.in[0].size(-1), k = std::min(m, n);
-  each_svd(args, [&](std::int64_t index, const double* u, const double* s, const double* vh, double*) {
+  each_svd(args, [&](std::int64_t index, const double* u, double* s, const double* vh, double*, int exponent) {
+    scale(k, s, exponent);
     all_u.store(index, u, m * k);
     all_s.store(index, s, k);
     all_vh.store(index, vh, k * n);
   });
 }
 
-/// (g - U U^T g) / s, the part of the gradient of U's columns outside of their span; for V the same.
+/// (g - U U^T g) / s, the part of the gradient of U's columns outside of their span; for V the same. Throws ValueError
+/// for vectors of a value that is zero to rounding, if the loss depends on them.
 Tensor outside(const Tensor& u, const Tensor& s, const Tensor& g) {
-  const Tensor rest = g - matmul(u, matmul(u, g, true));
-  const std::int64_t m = g.size(-2), k = s.size(-1);
+  const std::int64_t k = s.size(-1);
   const Shape batch(s.shape().dims().first(static_cast<std::size_t>(s.rank() - 1)));
-  const std::vector<double> above = looked_at(rest), values = looked_at(s);
-  const double noise = noise_of(s.dtype(), m), limit = 64 * noise * largest_of(g);
+  const std::vector<double> values = looked_at(s);
+  Used used(values.size());
+  add_used(g, used);
   Tensor vanishes = Tensor::zeros(s.shape(), DType::boolean);
   bool* flags = vanishes.mutable_data<bool>();
-  for (std::int64_t index = 0; index < batch.numel(); ++index)
-    for (std::int64_t j = 0; j < k; ++j) {
-      const auto at = static_cast<std::size_t>(index * k + j);
-      if (values[at] > noise * values[static_cast<std::size_t>(index * k)]) continue; // the first is the largest
-      flags[at] = true;
-      for (std::int64_t i = 0; i < m; ++i)
-        if (std::abs(above[static_cast<std::size_t>((index * m + i) * k + j)]) > limit)
-          throw ValueError(fmt::format("svd: singular value {} of {} is zero to rounding, and the loss depends on its "
-                                       "vectors, which have no derivative there",
-                                       j, matrix_name("a", batch, batch, index)));
-    }
+  for (std::size_t at = 0; at < values.size(); ++at) {
+    const auto index = static_cast<std::int64_t>(at) / k, j = static_cast<std::int64_t>(at) % k;
+    if (values[at] > noise_of(s.dtype(), k) * values[static_cast<std::size_t>(index * k)]) continue; // of the largest
+    flags[at] = true;
+    if (used[at])
+      throw ValueError(fmt::format("svd: singular value {} of {} is zero to rounding, and the loss depends on its "
+                                   "vectors, which have no derivative there",
+                                   j, matrix_name("a", batch, batch, index)));
+  }
   const Tensor inverse = masked_fill(reciprocal(masked_fill(s, vanishes, 1.0)), vanishes, 0.0);
-  return rest * row_of(inverse);
+  return (g - matmul(u, matmul(u, g, true))) * row_of(inverse);
 }
 
 // J. Townsend, "Differentiating the singular value decomposition", 2016. With the skew K = U^T gU - gU^T U and L the same
 // of V, the inner matrix is, off the diagonal, (K s_j + s_i L) / (s_j^2 - s_i^2). It is written as
 //   (K + L)/2 / (s_j - s_i) + (K - L)/2 / (s_j + s_i),
-// whose first term alone knows about equal values. Where the loss does not change when equal u_i, u_j and v_i, v_j turn
-// together, K + L = 0 there: then the gradient is right, else refused.
+// whose first term alone knows about equal values. A loss that does not change when equal u_i, u_j and v_i, v_j turn
+// together has K + L = 0 there. What 0 / 0 is, K and L do not say: (U V^T) and U diag(s) V^T with s = 1 have the same.
 Gradients svd_rule(const VjpArgs& args) {
   const Tensor &u = args.out[0], &s = args.out[1], &vh = args.out[2];
   const Tensor &gu = args.grad[0], &gs = args.grad[1], &gvh = args.grad[2];
@@ -246,11 +257,11 @@ Gradients svd_rule(const VjpArgs& args) {
   const Tensor nothing = Tensor::zeros(with_matrix(leading(u.shape()), s.size(-1), s.size(-1)), s.dtype());
   const Tensor k = gu.defined() ? skew(matmul(u, gu, true)) : nothing;
   const Tensor l = gv.defined() ? skew(matmul(v, gv, true)) : nothing;
-  const double terms = std::max(largest_of(gu), largest_of(gv));
-  Tensor inner = quotient("svd", (k + l) * 0.5, row_of(s) - column_of(s), s, terms,
-                          "which vectors stand for them; it must be a function of their spans") +
-                 quotient("svd", (k - l) * 0.5, row_of(s) + column_of(s), s, terms,
-                          "vectors of values that are zero; it must not");
+  Used used(static_cast<std::size_t>(s.numel()));
+  add_used(gu, used);
+  add_used(gv, used);
+  Tensor inner = quotient("svd", "singular values", (k + l) * 0.5, row_of(s) - column_of(s), s, used) +
+                 quotient("svd", "singular values", (k - l) * 0.5, row_of(s) + column_of(s), s, used);
   if (gs.defined()) inner = inner + diagonal_of(gs);
   Tensor ga = matmul(matmul(u, inner), vh);
   if (gu.defined() && u.size(-2) > u.size(-1)) ga = ga + matmul(outside(u, s, gu), vh);
@@ -270,7 +281,9 @@ std::vector<Tensor> svd_reference(const OpArgs& args) {
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     double *u = values(us) + index * m * k, *vh = values(vhs) + index * k * n;
     load(args.in[0], batch, index, a.data());
+    const int exponent = tame(m * n, a.data());
     loops::svd(m, n, a.data(), u, values(ss) + index * k, vh); // Jacobi's rotations of columns
+    scale(k, values(ss) + index * k, exponent);
     for (std::int64_t j = 0; j < k; ++j) {
       const double sign = sign_of_column(m, u + j, k);
       for (std::int64_t i = 0; i < m; ++i) u[i * k + j] *= sign;
@@ -346,8 +359,9 @@ void pinv_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Output y(out[0]);
   const std::int64_t m = args.in[0].size(-2), n = args.in[0].size(-1);
   const double share = share_of(args);
-  each_svd(args, [&](std::int64_t index, const double* u, const double* s, const double* vh, double* rest) {
+  each_svd(args, [&](std::int64_t index, const double* u, double* s, const double* vh, double* rest, int exponent) {
     write_pinv(m, n, share, u, s, vh, rest);
+    scale(n * m, rest, -exponent);
     y.store(index, rest, n * m);
   });
 }
