@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from . import _core, ops
 from ._core import Tensor
-from ._core.permute import assignment
+from ._core import permute as _permute
 
 __all__ = [
     "LstsqResult",
@@ -35,8 +35,6 @@ __all__ = [
     "svd",
     "svdvals",
 ]
-
-linear_sum_assignment = assignment
 
 
 class LstsqResult(NamedTuple):
@@ -152,6 +150,18 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
 def svdvals(a: Any) -> Tensor:
     """The singular values, descending."""
     return ops.svd(_tensor(a)).s
+
+
+def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> tuple[Tensor, Tensor]:
+    """(rows, columns) of the min(n, m) pairs of distinct rows and columns of cost [n, m] with the least sum of costs.
+
+    As SciPy's function: rows ascend; maximize takes the largest sum; +inf (maximize: -inf) forbids a pair. Raises
+    ValueError for a NaN, for an infinity of the other sign, and where no assignment is left.
+    """
+    return _permute.assignment(_tensor(cost_matrix), maximize)
+
+
+assignment = linear_sum_assignment
 
 
 def matrix_rank(a: Any, tol: float | None = None, *, rtol: float | None = None) -> Tensor:

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/device/device.h"
 #include "core/gemm/blas.h"
+#include "core/ops/linalg/engine.h"
 #include "core/gemm/gemm_bf16.h"
 #include "core/memory/allocator.h"
 #include "core/registry.h"
@@ -107,6 +108,7 @@ nlohmann::json findings() {
           {"pool", parallel::backend()},
           {"blas", blas_line()},
           {"products", blas::engine()},
+          {"factorisations", linalg::engine()},
           {"bf16", gemm::bf16_refusal().empty()},
           {"simd", simd::target()},
           {"allocator", "caching"},
@@ -126,6 +128,7 @@ std::vector<std::pair<std::string, std::string>> doctor_lines() {
       {"threads", fmt::format("{}, {}", parallel::threads_reason(), parallel::backend())},
       {"BLAS", blas_line()},
       {"products", products_line()},
+      {"matrices", fmt::format("factorised by {}", linalg::engine())},
       {"SIMD", simd::target()},
       {"memory", fmt::format("at most {:.1f} GiB, the least of machine and cgroup; freed blocks are kept, {}-byte "
                              "aligned",

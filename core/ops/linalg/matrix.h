@@ -1,16 +1,12 @@
 #pragma once
 // Runs a factorisation over the matrices of a batch, and fixes what a factorisation leaves open: signs.
 //
-// LAPACK does the work where OpenBLAS opens: its blocked and divided algorithms are 5 to 50 times as fast as plain loops
-// from a few hundred rows on. It cannot be relied on everywhere. WebAssembly opens no libraries, and a machine that has
-// installed a wheel may have no OpenBLAS, since products do without it. There, and in exact mode, loops.h does the work:
-// one implementation in plain C++. EQUIGRAD_LINALG chooses: openblas or own.
-//
 // Both compute in f64, also for f32 tensors, whose results are rounded once. That halves the code, and thresholds on
 // pivots do not depend on the type.
 
 #include "core/base/function_ref.h"
 #include "core/op.h"
+#include "core/ops/linalg/engine.h"
 #include "core/ops/linalg/loops.h"
 
 #include <cstdint>
@@ -19,12 +15,6 @@
 #include <vector>
 
 namespace eg::linalg {
-
-/// Who factorises: true for LAPACK. Throws ValueError for another value of EQUIGRAD_LINALG, Error where it says openblas
-/// and that does not open.
-bool uses_lapack();
-/// "OpenBLAS's LAPACK" or "own loops".
-std::string engine();
 
 /// What is wrong with one matrix.
 enum class Problem : std::uint8_t {
