@@ -226,8 +226,8 @@ struct SlogdetResult {
   Tensor logabsdet;
 };
 SlogdetResult slogdet(const Tensor& a);
-/// a = q r, q [..., m, k] with orthonormal columns, r [..., k, n] upper triangular with a diagonal that is not negative,
-/// k = min(m, n).
+/// a = q r, q [..., m, k] with orthonormal columns, r [..., k, n] upper triangular with a diagonal that is not
+/// negative, k = min(m, n).
 struct QrResult {
   Tensor q;
   Tensor r;
@@ -240,8 +240,8 @@ struct EighResult {
   Tensor eigenvectors;
 };
 EighResult eigh(const Tensor& a);
-/// a = u diag(s) vh: u [..., m, k], s [..., k] descending, vh [..., k, n], k = min(m, n), u^T u = vh vh^T = 1. The largest
-/// entry of each column of u is positive, the first of equals.
+/// a = u diag(s) vh: u [..., m, k], s [..., k] descending, vh [..., k, n], k = min(m, n), u^T u = vh vh^T = 1. The
+/// largest entry of each column of u is positive, the first of equals.
 struct SvdResult {
   Tensor u;
   Tensor s;

@@ -196,13 +196,14 @@ void bind_assignment(nb::module_& m) {
       "assignment",
       [](nb::handle cost, bool maximize) {
         const Tensor given = tensor_from(cost, "assignment: cost");
-        const permute::Assignment found =
-            released([&] { return permute::hungarian(given.dtype() == DType::i64 ? given.to(DType::f64) : given, maximize); });
+        const permute::Assignment found = released(
+            [&] { return permute::hungarian(given.dtype() == DType::i64 ? given.to(DType::f64) : given, maximize); });
         return nb::make_tuple(found.rows, found.columns);
       },
       "cost_matrix"_a, "maximize"_a = false,
       "(rows, columns): the min(n, m) pairs of distinct rows and columns of cost [n, m] with the least sum of costs "
-      "(maximize: the largest), rows ascending, i64, as SciPy's linear_sum_assignment gives them. +inf (maximize: -inf) "
+      "(maximize: the largest), rows ascending, i64, as SciPy's linear_sum_assignment gives them. +inf (maximize: "
+      "-inf) "
       "forbids a pair. Raises ValueError for a NaN, an infinity of the other sign, and where no assignment is left. No "
       "gradient: the pairs do not change when costs change a little.",
       nb::sig("def assignment(cost_matrix: typing.Any, maximize: bool = False) -> tuple[equigrad._core.Tensor, "

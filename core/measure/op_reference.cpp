@@ -183,8 +183,9 @@ void write_cost(Writer& out, const OpDef& op) {
   for (std::size_t i = 0; i < sample.in.size(); ++i)
     if (sample.in[i].defined()) words.push_back(fmt::format("{} {}", input_name(op, i), sample.in[i].shape().str()));
   out.line("- Cost, for {} of f32: {:.0f} operations, {:.0f} bytes moved{}", joined(words, ""), work.flops, work.bytes,
-           op.exact != nullptr ? "; has an exact kernel"
-           : !op.no_exact.empty() ? fmt::format("; exact mode refuses it: {}", op.no_exact) : "");
+           op.exact != nullptr    ? "; has an exact kernel"
+           : !op.no_exact.empty() ? fmt::format("; exact mode refuses it: {}", op.no_exact)
+                                  : "");
 }
 
 void write_attributes(Writer& out, const OpDef& op) {

@@ -1,4 +1,5 @@
-// How the rows of linear algebra move under permutations, with the symmetries that they do not have: each must be caught.
+// How the rows of linear algebra move under permutations, with the symmetries that they do not have: each must be
+// caught.
 
 #include "controls.h"
 #include "core/call.h"
@@ -32,7 +33,8 @@ template <bool rows, bool columns, int first_axis, int second_axis = 0> struct C
     if (rows) claim.legs.push_back(in_leg(0, -2));
     if (columns) claim.legs.push_back(in_leg(0, -1));
     if (first_axis != 0) claim.legs.push_back(out_leg(0, first_axis));
-    if (second_axis != 0) claim.legs.push_back(out_leg(second_axis > 0 ? 1 : 0, second_axis > 0 ? -second_axis : second_axis));
+    if (second_axis != 0)
+      claim.legs.push_back(out_leg(second_axis > 0 ? 1 : 0, second_axis > 0 ? -second_axis : second_axis));
     return claim;
   }
 };
@@ -40,7 +42,8 @@ template <bool rows, bool columns, int first_axis, int second_axis = 0> struct C
 } // namespace
 
 TEST_CASE("rows of linear algebra have the symmetries that they declare") {
-  for (const char* name : {"cholesky", "solve", "solve_triangular", "inv", "pinv", "det", "slogdet", "qr", "eigh", "svd"}) {
+  for (const char* name :
+       {"cholesky", "solve", "solve_triangular", "inv", "pinv", "det", "slogdet", "qr", "eigh", "svd"}) {
     must_accept(laws::symmetry_law, name);
     must_accept(laws::backward_symmetry_law, name);
   }

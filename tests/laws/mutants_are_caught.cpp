@@ -70,11 +70,15 @@ struct Survivor {
   const char* why;
 };
 
-constexpr std::array<Survivor, 3> survivors = {{
+constexpr std::array<Survivor, 5> survivors = {{
     {"relu_backward", "gradient shifted, input 0", "the rule gives no gradient for it: it is zero almost everywhere"},
     {"relu_backward", "gradient missing, input 0", "the rule gives no gradient for it: it is zero almost everywhere"},
     {"prod_of_others", "ordinary kernel for exact",
      "the row promises only the axes beside the product; its exact kernel has a test of its own"},
+    {"cholesky", "ordinary kernel for exact",
+     "no symmetry of the row moves the order of its sums; the bits of other machines are the test bits.exact's"},
+    {"solve_triangular", "ordinary kernel for exact",
+     "no symmetry of the row moves the order of its sums; the bits of other machines are the test bits.exact's"},
 }};
 
 const Survivor* known(const Mutant& mutant) {

@@ -175,8 +175,8 @@ void check_refused(const OpDef& op, Verdict& verdict) {
         verdict.fail(fmt::format("{}: exact mode took it", where(op, sample, dtype)));
       } catch (const ValueError& e) {
         if (std::string(e.what()).find(op.no_exact) == std::string::npos)
-          verdict.fail(fmt::format("{}: the refusal does not say '{}': {}", where(op, sample, dtype), op.no_exact,
-                                   e.what()));
+          verdict.fail(
+              fmt::format("{}: the refusal does not say '{}': {}", where(op, sample, dtype), op.no_exact, e.what()));
       }
     }
 }

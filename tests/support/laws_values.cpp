@@ -153,8 +153,7 @@ struct LayoutCheck {
         } catch (const Error&) {
           continue; // a permutation that repeats is none; a matrix with equal rows has no inverse, or no gradient
         }
-        against(right, cotangents, repeated,
-                fmt::format("input {} repeated along axis {}", i, axis));
+        against(right, cotangents, repeated, fmt::format("input {} repeated along axis {}", i, axis));
       }
     }
   }

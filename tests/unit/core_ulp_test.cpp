@@ -28,7 +28,8 @@ bool measurable(const OpDef& op) { return !measurable_samples(op, DType::f32).em
 std::string line_of(const OpDef& op, const Accuracy& a, const Extremes& e) {
   const auto cell = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
   const bool alike = a.f32_bound == a.f64_bound;
-  const std::string exact = op.no_exact.empty() ? fmt::format("{:.3g} | {:.3g}", a.exact_f32, a.exact_f64) : "refused | refused";
+  const std::string exact =
+      op.no_exact.empty() ? fmt::format("{:.3g} | {:.3g}", a.exact_f32, a.exact_f64) : "refused | refused";
   const std::string bound =
       alike ? fmt::format("{:.3g}", a.f32_bound) : fmt::format("{:.3g}, {:.3g}", a.f32_bound, a.f64_bound);
   return fmt::format("| `{}` | {} | {:.3g} | {:.3g} | {} | {} | {} | {} | {} | {} | {} | {} | {} |", op.name,

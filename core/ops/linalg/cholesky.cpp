@@ -44,8 +44,8 @@ Gradients rule(const VjpArgs& args) {
   const Tensor product = matmul(l, tril(args.grad[0]), true);
   const Tensor p = (tril(product) + tril(product, -1)) * 0.5;
   const Tensor upper = transpose(l);
-  const Tensor left = solve_triangular(upper, p);                // L^-T P
-  const Tensor s = solve_triangular(upper, transpose(left));     // its transpose: (L^-T P L^-1)^T
+  const Tensor left = solve_triangular(upper, p);            // L^-T P
+  const Tensor s = solve_triangular(upper, transpose(left)); // its transpose: (L^-T P L^-1)^T
   return {(s + transpose(s)) * 0.5};
 }
 

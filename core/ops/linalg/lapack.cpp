@@ -13,8 +13,8 @@
 namespace eg::linalg::lapack {
 namespace {
 
-using Int = int;             // Debian's OpenBLAS has 32-bit integers
-using Length = std::size_t;  // of each string, behind the other arguments: the convention of gfortran
+using Int = int;            // Debian's OpenBLAS has 32-bit integers
+using Length = std::size_t; // of each string, behind the other arguments: the convention of gfortran
 
 struct Functions {
   void (*potrf)(const char*, const Int*, double*, const Int*, Int*, Length) = nullptr;
@@ -35,7 +35,8 @@ struct Functions {
 
   Functions() {
     const auto find = [&](auto& function, const char* name) {
-      if (complete) function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(blas::openblas::find(name));
+      if (complete)
+        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(blas::openblas::find(name));
       complete = complete && function != nullptr;
     };
     find(potrf, "dpotrf_");
@@ -142,9 +143,8 @@ bool invert(std::int64_t n, double* a) {
   const Int order = narrow(n);
   Int info = 0;
   blas::openblas::call_alone([&] {
-    with_work([&](double* work, const Int* size) {
-      functions().getri(&order, a, &order, rows.data(), work, size, &info);
-    });
+    with_work(
+        [&](double* work, const Int* size) { functions().getri(&order, a, &order, rows.data(), work, size, &info); });
   });
   return true;
 }

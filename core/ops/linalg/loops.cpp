@@ -136,7 +136,8 @@ Determinant determinant(std::int64_t n, double* a) {
 void solve_triangular(std::int64_t n, std::int64_t k, const double* a, bool upper, bool unit, double* b) {
   for (std::int64_t step = 0; step < n; ++step) {
     const std::int64_t i = upper ? n - 1 - step : step;
-    for (std::int64_t j = upper ? n - 1 : 0; j != i; j += upper ? -1 : 1) add_scaled(k, -a[i * n + j], b + j * k, b + i * k);
+    for (std::int64_t j = upper ? n - 1 : 0; j != i; j += upper ? -1 : 1)
+      add_scaled(k, -a[i * n + j], b + j * k, b + i * k);
     if (unit) continue;
     for (std::int64_t c = 0; c < k; ++c) b[i * k + c] /= a[i * n + i];
   }

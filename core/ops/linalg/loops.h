@@ -10,8 +10,8 @@ namespace eg::linalg::loops {
 /// The symmetric a [n, n] becomes L with L L^T = a, zero above the diagonal. False where a is not positive definite.
 bool cholesky(std::int64_t n, double* a);
 
-/// b [n, k] becomes x with a x = b, by elimination with row pivots; a [n, n] is overwritten. False where a pivot is zero
-/// or nothing but rounding: at most n 2^-52 times the terms that it is the sum of.
+/// b [n, k] becomes x with a x = b, by elimination with row pivots; a [n, n] is overwritten. False where a pivot is
+/// zero or nothing but rounding: at most n 2^-52 times the terms that it is the sum of.
 bool solve(std::int64_t n, std::int64_t k, double* a, double* b);
 
 /// a [n, n] becomes its inverse, with the same test.
@@ -26,8 +26,8 @@ struct Determinant {
 };
 Determinant determinant(std::int64_t n, double* a);
 
-/// b [n, k] becomes x with t x = b, t the upper or lower triangle of a [n, n], with ones on the diagonal for `unit`. The
-/// diagonal is not zero.
+/// b [n, k] becomes x with t x = b, t the upper or lower triangle of a [n, n], with ones on the diagonal for `unit`.
+/// The diagonal is not zero.
 void solve_triangular(std::int64_t n, std::int64_t k, const double* a, bool upper, bool unit, double* b);
 
 /// q [m, r], r = min(m, n), with orthonormal columns, and the upper triangle r [r, n]: a = q r, by Householder's

@@ -37,12 +37,12 @@ void check_matrix(const OpArgs& args, std::size_t i, bool square) {
   const Shape& shape = args.in[i].shape();
   const std::string_view name = args.op.inputs[i].name;
   if (shape.rank() < 2 || (square && shape[-1] != shape[-2]))
-    throw ShapeError(fmt::format("{}: {} must be [..., {}, n], it is {}", args.op.name, name, square ? "n" : "m",
-                                 shape.str()));
+    throw ShapeError(
+        fmt::format("{}: {} must be [..., {}, n], it is {}", args.op.name, name, square ? "n" : "m", shape.str()));
   constexpr std::int64_t most = 20000; // LAPACK counts its work space, 4 n^2 numbers and more, in 32 bits
   if (shape[-1] > most || shape[-2] > most)
-    throw ShapeError(fmt::format("{}: {} is {}; matrices have at most {} rows and columns", args.op.name, name,
-                                 shape.str(), most));
+    throw ShapeError(
+        fmt::format("{}: {} is {}; matrices have at most {} rows and columns", args.op.name, name, shape.str(), most));
 }
 
 Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 2))); }
@@ -71,8 +71,7 @@ std::vector<std::int64_t> places_of(const Shape& leading_axes, const Shape& batc
 template <class F> bool each_element(const Tensor& x, const Shape& batch, std::int64_t index, F&& f) {
   const std::vector<std::int64_t> places = places_of(leading(x.shape()), batch, index);
   std::int64_t offset = 0;
-  for (int axis = 0; axis < x.rank() - 2; ++axis)
-    offset += places[static_cast<std::size_t>(axis)] * x.strides()[axis];
+  for (int axis = 0; axis < x.rank() - 2; ++axis) offset += places[static_cast<std::size_t>(axis)] * x.strides()[axis];
   return visit_floating(x.dtype(), [&]<class T>() {
     const T* first = x.data<T>() + offset;
     bool finite = true;
@@ -97,7 +96,8 @@ std::string words_for(Problem problem) {
   case Problem::second_not_finite:
     return "has an element that is not finite";
   case Problem::singular:
-    return "is singular: a pivot of its elimination is zero, or nothing but rounding; add a multiple of the identity, or "
+    return "is singular: a pivot of its elimination is zero, or nothing but rounding; add a multiple of the identity, "
+           "or "
            "use svd";
   case Problem::not_positive:
     return "is not positive definite; add a multiple of the identity, or use eigh";

@@ -34,8 +34,8 @@ void check_matrix(const OpArgs& args, std::size_t i, bool square);
 Shape leading(const Shape& shape);
 Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns);
 
-/// Copies matrix `index` of x, which has the leading axes of the batch or broadcasts to them, to packed f64. False where
-/// it has an element that is not finite.
+/// Copies matrix `index` of x, which has the leading axes of the batch or broadcasts to them, to packed f64. False
+/// where it has an element that is not finite.
 bool load(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
 /// The same of (x + x^T) / 2.
 bool load_symmetric(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
@@ -65,8 +65,8 @@ void for_each_matrix(const OpArgs& args, const Shape& batch, double flops, std::
 /// Name of the matrix of x that matrix `index` of the batch is or is broadcast from: "a[1, 2]"; "a" where x is one.
 std::string matrix_name(std::string_view name, const Shape& leading, const Shape& batch, std::int64_t index);
 
-/// The sign that columns get: the first of the entries that are within 2^-20 of the largest in size becomes positive, so
-/// that rounding does not choose among equals. -1 or 1, for x[0], x[stride], ...
+/// The sign that columns get: the first of the entries that are within 2^-20 of the largest in size becomes positive,
+/// so that rounding does not choose among equals. -1 or 1, for x[0], x[stride], ...
 double sign_of_column(std::int64_t n, const double* x, std::int64_t stride);
 
 // --- factorisations by the engine, with signs fixed ---
@@ -96,8 +96,8 @@ Tensor sample_definite(const Shape& shape, DType dtype, std::uint64_t tag);
 
 /// The elements of x, in f64, for a rule to look at: not recorded.
 std::vector<double> looked_at(const Tensor& x);
-/// Differences of computed values of size 1 that are no more than rounding, for n x n matrices: 4 n 2^-52, and 4 units in
-/// the last place of f32, to which results are rounded once.
+/// Differences of computed values of size 1 that are no more than rounding, for n x n matrices: 4 n 2^-52, and 4 units
+/// in the last place of f32, to which results are rounded once.
 double noise_of(DType dtype, std::int64_t n);
 
 } // namespace eg::linalg

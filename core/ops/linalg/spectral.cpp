@@ -16,7 +16,8 @@ namespace {
 
 using namespace linalg;
 
-constexpr std::string_view no_device = "rotations are chosen one after the other; the device module has no factorisations";
+constexpr std::string_view no_device =
+    "rotations are chosen one after the other; the device module has no factorisations";
 constexpr std::string_view no_exact = "rotations add in an order that a permutation changes";
 
 std::int64_t padded(std::int64_t count) { return (count + 7) / 8 * 8; }
@@ -243,8 +244,8 @@ Tensor outside(const Tensor& u, const Tensor& s, const Tensor& g) {
   return (g - matmul(u, matmul(u, g, true))) * row_of(inverse);
 }
 
-// J. Townsend, "Differentiating the singular value decomposition", 2016. With the skew K = U^T gU - gU^T U and L the same
-// of V, the inner matrix is, off the diagonal, (K s_j + s_i L) / (s_j^2 - s_i^2). It is written as
+// J. Townsend, "Differentiating the singular value decomposition", 2016. With the skew K = U^T gU - gU^T U and L the
+// same of V, the inner matrix is, off the diagonal, (K s_j + s_i L) / (s_j^2 - s_i^2). It is written as
 //   (K + L)/2 / (s_j - s_i) + (K - L)/2 / (s_j + s_i),
 // whose first term alone knows about equal values. A loss that does not change when equal u_i, u_j and v_i, v_j turn
 // together has K + L = 0 there. What 0 / 0 is, K and L do not say: (U V^T) and U diag(s) V^T with s = 1 have the same.
@@ -377,8 +378,9 @@ Gradients pinv_rule(const VjpArgs& args) {
     double trace = 0;
     for (std::int64_t i = 0; i < m; ++i) trace += projection[static_cast<std::size_t>((index * m + i) * m + i)];
     if (static_cast<double>(k) - trace > 0.5)
-      throw ValueError(fmt::format("pinv: {} has rank {:.0f} of {}; its pseudo-inverse jumps there and has no derivative",
-                                   matrix_name("a", batch, batch, index), trace, k));
+      throw ValueError(
+          fmt::format("pinv: {} has rank {:.0f} of {}; its pseudo-inverse jumps there and has no derivative",
+                      matrix_name("a", batch, batch, index), trace, k));
   }
   Tensor ga = -matmul(matmul(p, g, true), p, false, true);
   if (m > n) { // 1 - P A = 0
@@ -425,14 +427,10 @@ std::vector<Refusal> pinv_refuses() {
 /// (P A Q)^+ = Q^T A^+ P^T.
 std::vector<Symmetry> pinv_symmetries(const Sample& sample) {
   std::vector<Symmetry> all = batch_symmetries(sample, 1);
-  all.push_back({.name = "rows of a, columns of y",
-                 .legs = {in_leg(0, -2), out_leg(0, -1)},
-                 .mixes = true,
-                 .grows = false});
-  all.push_back({.name = "columns of a, rows of y",
-                 .legs = {in_leg(0, -1), out_leg(0, -2)},
-                 .mixes = true,
-                 .grows = false});
+  all.push_back(
+      {.name = "rows of a, columns of y", .legs = {in_leg(0, -2), out_leg(0, -1)}, .mixes = true, .grows = false});
+  all.push_back(
+      {.name = "columns of a, rows of y", .legs = {in_leg(0, -1), out_leg(0, -2)}, .mixes = true, .grows = false});
   return all;
 }
 
