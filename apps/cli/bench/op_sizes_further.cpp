@@ -23,6 +23,20 @@ template <bool cotangent> Sample normed_images(Draw& d) {
   return {{d(images), d({64}), cotangent ? d(images) : d({64})}, {}};
 }
 
+/// Weights of four layers; their Gram matrices, made definite; and systems of these.
+Sample some_matrices(Draw& d) { return {{d({4, 512, 256})}, {}}; }
+
+Sample definite_matrices(Draw& d) {
+  const Tensor x = d({4, 256, 256});
+  return {{matmul(x, x, false, true) + eye(256, -1, d.dtype) * 256.0}, {}};
+}
+
+Sample system_of_matrices(Draw& d) {
+  Sample sample = definite_matrices(d);
+  sample.in.push_back(d({4, 256, 64}));
+  return sample;
+}
+
 Sample grouped_images(Draw& d) { return {{d(images), d({64}), d({64})}, {{"groups", std::int64_t{32}}}}; }
 
 /// Windows of 2 x 2 pixels, seen from x or from y.
@@ -204,6 +218,16 @@ constexpr std::array further{
                return Sample{{d(heads), d(heads)}, {{"equation", std::string("bhqd,bhkd->bhqk")}}};
              }},
     SizedRow{&linear_scan_op, a_pair},
+    SizedRow{&cholesky_op, definite_matrices},
+    SizedRow{&solve_op, system_of_matrices},
+    SizedRow{&solve_triangular_op, system_of_matrices},
+    SizedRow{&inv_op, definite_matrices},
+    SizedRow{&pinv_op, some_matrices},
+    SizedRow{&det_op, definite_matrices},
+    SizedRow{&slogdet_op, definite_matrices},
+    SizedRow{&qr_op, some_matrices},
+    SizedRow{&eigh_op, definite_matrices},
+    SizedRow{&svd_op, some_matrices},
     SizedRow{&pow_scalar_op,
              [](Draw& d) {
                return Sample{{d.positive(wide)}, {{"exponent", 1.7}}};
