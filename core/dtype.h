@@ -25,6 +25,9 @@ DType dtype_named(std::string_view name);
 /// moved, compared, printed and converted; matmul and linear() convert it to f32.
 constexpr bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 
+/// True for i64, u8 and bool: the types of whole numbers. Arithmetic computes them in i64.
+constexpr bool is_whole(DType dtype) { return dtype == DType::i64 || dtype == DType::u8 || dtype == DType::boolean; }
+
 /// The tag of a C++ element type: float, double, std::int64_t, std::uint8_t, bool or BFloat16.
 template <class T>
 inline constexpr DType dtype_of = [] {

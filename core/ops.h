@@ -9,6 +9,10 @@
 namespace eg {
 
 // --- pointwise, with NumPy broadcasting ---
+// Arithmetic (+ - * and what is like them: neg, abs, sign, square, minimum, maximum, clamp, fmod, remainder,
+// floor_divide, pow) also takes whole numbers. i64, u8 and bool are then computed in i64, and a result that 64 bits do
+// not hold is a ValueError, as is a division by 0. Beside f32 or f64, whole numbers become that type. A quotient a / b
+// of whole numbers is f32.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
@@ -72,6 +76,17 @@ Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tan(const Tensor& x);
 Tensor atan(const Tensor& x);
+/// Inverse functions are NaN outside of what the function reaches: asin and acos beyond [-1, 1], acosh below 1.
+Tensor asin(const Tensor& x);
+Tensor acos(const Tensor& x);
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
+Tensor asinh(const Tensor& x);
+Tensor acosh(const Tensor& x);
+Tensor atanh(const Tensor& x);
+Tensor log10(const Tensor& x);
+/// The angle of the point (x, y) = (b, a), in radians from -pi to pi.
+Tensor atan2(const Tensor& a, const Tensor& b);
 Tensor erf(const Tensor& x);
 /// 1 - erf(x), exact for large x
 Tensor erfc(const Tensor& x);
@@ -86,6 +101,8 @@ Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor fmod(const Tensor& a, const Tensor& b);
 /// a - floor(a / b) b: the remainder with the sign of b, as Python's %
 Tensor remainder(const Tensor& a, const Tensor& b);
+/// The largest whole number that is at most a / b, as Python's //; its gradient is zero.
+Tensor floor_divide(const Tensor& a, const Tensor& b);
 
 // --- comparisons and truth values: bool, no gradient; broadcasting; both of one element type, any ---
 Tensor eq(const Tensor& a, const Tensor& b);
@@ -136,6 +153,8 @@ inline Tensor operator-(const Tensor& x, double s) { return affine(x, 1.0, -s); 
 inline Tensor operator/(const Tensor& x, double s) { return affine(x, 1.0 / s, 0.0); }
 
 // --- reductions; axes empty means all ---
+// sum and prod of whole numbers (i64, u8, bool) are i64 and exact: beyond 64 bits a ValueError. Their mean is f32.
+// Largest, smallest, places and order take every type but bf16, and keep it.
 Tensor sum(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
 Tensor mean(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
 /// Largest along one axis; the gradient goes to the first of equals.
@@ -171,6 +190,14 @@ Tensor prod_of_others(const Tensor& x, int axis = -1);
 Tensor logsumexp(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
 /// (sum |x|^p)^(1/p), p > 0; p = infinity: the largest |x|. Scaled where it would overflow. The gradient at 0 is 0.
 Tensor norm(const Tensor& x, double p = 2.0, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// Sum and mean of what is no NaN; the mean of nothing is NaN.
+Tensor nansum(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+Tensor nanmean(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// The value in the middle, of an even number the mean of the two; NaN where there is one. As NumPy's, not the lower of
+/// the two as PyTorch's.
+Tensor median(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
+/// The value at place q (n - 1) of n in order, q in [0, 1], linear between neighbours; NaN where there is one.
+Tensor quantile(const Tensor& x, double q, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
 /// True where some (all) elements differ from 0; any type, NaN is not 0.
 Tensor any(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
 Tensor all(const Tensor& x, const std::vector<std::int64_t>& axes = {}, bool keepdim = false);
@@ -191,12 +218,32 @@ Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);
 /// first. Throws ValueError when the axis has fewer than k elements.
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, int axis = -1, bool largest = true, bool sorted = true);
 
+/// What is in x, and where.
+struct UniqueResult {
+  Tensor values;  ///< the different elements of x in ascending order, [N]; NaN last, once
+  Tensor inverse; ///< the place of each element of x among them, i64, of x's shape
+  Tensor counts;  ///< how often each is in x, i64 [N]
+};
+/// Every type but bf16; the result's shape depends on the values.
+UniqueResult unique(const Tensor& x);
+/// How many elements of sorted [..., N], which ascend along the last axis, come before each of values [..., K]: those
+/// below it, right = true: those that are not above it. i64 [..., K]. sorted [N] serves values of every shape.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
+/// The indices of the elements that differ from 0, in row-major order, i64 [count, rank of x].
+Tensor nonzero(const Tensor& x);
+/// The elements of x where mask (bool, broadcast to x's shape) is true, in row-major order, [count].
+Tensor masked_select(const Tensor& x, const Tensor& mask);
+
 /// Sums broadcast axes away so that the result has `shape`.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 // --- products; bf16 operands are converted to f32, in which the sums are made and the result is ---
 /// op(A) op(B) over the last two axes, leading axes broadcast; 2-D or batched.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+/// y[i, j] = a_i b_j for vectors.
+Tensor outer(const Tensor& a, const Tensor& b);
+/// The vector product along an axis of 3 elements, with broadcasting; the axis counts from the end: -1.
+Tensor cross(const Tensor& a, const Tensor& b, int axis = -1);
 /// Products of any number of tensors in index notation: "bhqd,bhkd->bhqk". A repeated letter within an operand is its
 /// diagonal, letters that the result lacks are summed over, "..." stands for leading axes that broadcast, without
 /// "->" the result has the letters that occur once, in alphabetical order after "...". Lowered to matmul.
@@ -296,6 +343,35 @@ struct Conv2dOptions {
 /// of a group see the input channels of that group alone. Memory beside the tensors does not grow with the batch (but
 /// that of the gradient by the weight in exact mode does).
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv2dOptions& options = {});
+struct Conv1dOptions {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
+};
+/// The same along one axis: x [N, C, L], weight [O, C / groups, K], bias [O].
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv1dOptions& options = {});
+struct ConvTranspose2dOptions {
+  Size2 stride = {1};
+  Size2 padding = {0};
+  Size2 output_padding = {0}; ///< rows and columns added at the end: below the stride or the dilation
+  Size2 dilation = {1};
+  std::int64_t groups = 1;
+};
+/// The transpose of conv2d's map of images: x [N, C, H, W], weight [C, O / groups, KH, KW], bias [O] ->
+/// [N, O, (H - 1) stride - 2 padding + dilation (KH - 1) + output_padding + 1, ...].
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose2dOptions& options = {});
+struct ConvTranspose1dOptions {
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t output_padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t groups = 1;
+};
+/// The same along one axis: x [N, C, L], weight [C, O / groups, K], bias [O].
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                        const ConvTranspose1dOptions& options = {});
 struct Pool2dOptions {
   Size2 stride{0}; ///< 0: the kernel, so that windows touch
   Size2 padding{0};
@@ -455,6 +531,10 @@ Tensor index_select(const Tensor& x, int axis, const Tensor& index);
 Tensor gather(const Tensor& x, int axis, const Tensor& index);
 /// x with source added at index along axis (index order, deterministic); index and source have the same shape.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, const Tensor& source);
+/// Elements of source at index along axis joined to those of x: reduce "sum", "mean", "prod", "amax" or "amin"; without
+/// include_self x counts only where no element goes. In index order, deterministic. index and source of one shape.
+Tensor scatter_reduce(const Tensor& x, int axis, const Tensor& index, const Tensor& source, const char* reduce,
+                      bool include_self = true);
 /// (P_R X)[.., i, :] = X[.., r[.., i], :]; x [..., T, C], rows [T] or [..., T] (one permutation per sample).
 Tensor permute_rows(const Tensor& x, const Tensor& rows);
 /// (X P_C)[.., j] = X[.., c[j]]; x [..., C], columns [C].
@@ -509,6 +589,14 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t chunks, int axis = 0);
 /// Adds before/after elements of `value` at the ends of one axis.
 Tensor pad(const Tensor& x, int axis, std::int64_t before, std::int64_t after, double value = 0.0);
+/// Adds elements of x itself: "reflect" (the edge is not repeated), "symmetric" (it is), "replicate" (the edge alone),
+/// "circular" (from the other end).
+Tensor pad_mode(const Tensor& x, int axis, std::int64_t before, std::int64_t after, const char* mode = "reflect");
+/// Matrices (vectors and scalars count as one row) along the diagonal, 0 elsewhere.
+Tensor block_diag(const std::vector<Tensor>& xs);
+/// Coordinates of a grid: ys[i] has the extents of all vectors and varies along axis i alone. indexing "xy": the first
+/// two axes are exchanged, as NumPy has it.
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& xs, const char* indexing = "ij");
 /// Images [B, C, H, W] -> patches [B, (H/p)(W/p), C p p], each patch in (channel, row, column) order.
 Tensor patchify(const Tensor& images, std::int64_t patch);
 /// Inverse of patchify.

@@ -31,4 +31,15 @@ template <class F> auto visit_floating(DType dtype, F&& f) {
   return dtype == DType::f32 ? f.template operator()<float>() : f.template operator()<double>();
 }
 
+/// The same for i64, u8 and bool only; the caller has checked that the dtype is whole.
+template <class F> auto visit_whole(DType dtype, F&& f) {
+  if (dtype == DType::i64) return f.template operator()<std::int64_t>();
+  return dtype == DType::u8 ? f.template operator()<std::uint8_t>() : f.template operator()<bool>();
+}
+
+/// The same for all types but bf16; the caller has checked.
+template <class F> auto visit_number(DType dtype, F&& f) {
+  return is_floating(dtype) ? visit_floating(dtype, f) : visit_whole(dtype, f);
+}
+
 } // namespace eg

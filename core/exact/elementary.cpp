@@ -69,6 +69,15 @@ Wide operator/(Wide a, Wide b) {
   return ordered_sum(q, (((a.hi - p.hi) - p.lo) + a.lo - q * b.lo) / b.hi);
 }
 Wide operator-(Wide a) { return {-a.hi, -a.lo}; }
+/// For a >= 0; IEEE 754 rounds the square root of a double as it rounds + - * /.
+Wide root(Wide a) {
+  const double s = std::sqrt(a.hi);
+  if (s == 0.0) return {s, 0.0};
+  const Wide p = exact_product(s, s);
+  return ordered_sum(s, (((a.hi - p.hi) - p.lo) + a.lo) / (2.0 * s));
+}
+/// Times a power of two.
+Wide times_power(Wide a, double power) { return {a.hi * power, a.lo * power}; }
 double rounded(Wide a) { return a.hi + a.lo; }
 
 /// c[0] + c[1] x + ...
@@ -79,7 +88,9 @@ template <std::size_t n> double polynomial(const std::array<double, n>& c, doubl
 }
 
 constexpr Wide ln2 = {Format::ln2_high, Format::ln2_low}; // an integer of 11 bits times ln2.hi is exact
+constexpr Wide ln2_exactly = {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56}; // to all digits of both
 constexpr Wide reciprocal_ln2 = {0x1.71547652b82fep+0, 0x1.777d0ffda0d24p-56};
+constexpr Wide reciprocal_ln10 = {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57};
 constexpr Wide half_pi = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};
 constexpr Wide two_over_root_pi = {0x1.20dd750429b6dp+0, 0x1.1ae3a914fed8p-56};
 
@@ -296,6 +307,33 @@ constexpr Wide atan_of_eighths[] = {{0.0, 0.0},
                                     {0x1.700a7c5784634p-1, -0x1.8c34d25aadef6p-56},
                                     {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55}};
 
+/// arctan(a / b) in [0, pi/2] for a, b >= 0 that are not both 0. With c = k/8 near the tangent, which is at most 1, it
+/// is arctan c + arctan((a - c b) / (b + c a)).
+Wide angle_of(Wide a, Wide b) {
+  if (a.hi > b.hi) return half_pi + -angle_of(b, a);
+  static constexpr std::array<double, 8> tail = {-1.0 / 3,  1.0 / 5,  -1.0 / 7,  1.0 / 9,
+                                                 -1.0 / 11, 1.0 / 13, -1.0 / 15, 1.0 / 17};
+  const double k = (8.0 * (a.hi / b.hi) + rounder) - rounder;
+  const double c = k / 8.0;
+  const Wide u = (a + -(b * c)) / (b + a * c);
+  const double z = u.hi * u.hi;
+  const Wide near = ordered_sum(u.hi, u.hi * z * polynomial(tail, z) + u.lo);
+  return atan_of_eighths[static_cast<std::size_t>(k)] + near;
+}
+
+/// sqrt(1 - x^2) for |x| <= 1.
+Wide cosine_of_sine(double x) { return root(Wide{1.0, 0.0} + -exact_product(x, x)); }
+
+// --- hyperbolic functions and their inverses ---
+
+/// ln(1 + x) for x >= 0.
+Wide log_one_plus(Wide x) {
+  const Wide u = Wide{1.0, 0.0} + x;
+  return log_of(u.hi) + Wide{u.lo / u.hi, 0.0};
+}
+
+constexpr double no_more_matters = 40.0; // e^-x is no part of e^x + e^-x from there on
+
 // --- the error function ---
 
 /// 2 / sqrt(pi) (x - x^3/3 + x^5/(5 2!) - ...) for |x| <= 1.
@@ -379,6 +417,8 @@ double log2(double x) {
   return rounded(Wide{static_cast<double>(parts.k), 0.0} + log_of_mantissa(parts.m) * reciprocal_ln2);
 }
 
+double log10(double x) { return is_usual(x) ? rounded(log_of(x) * reciprocal_ln10) : unusual_log(x); }
+
 double log1p(double x) {
   if (magnitude(x) < 0x1p-54 || x == infinity) return x;
   const Wide u = exact_sum(1.0, x);
@@ -402,17 +442,83 @@ double atan(double x) {
   const double size = magnitude(x);
   if (size < 0x1p-28) return x; // x^3 / 3 is less than half a unit
   if (size > 0x1p60) return signed_as(half_pi.hi, x);
-  static constexpr std::array<double, 8> tail = {-1.0 / 3,  1.0 / 5,  -1.0 / 7,  1.0 / 9,
-                                                 -1.0 / 11, 1.0 / 13, -1.0 / 15, 1.0 / 17};
-  // The tangent is a / b <= 1; with c = k/8 near it, arctan(a/b) = arctan c + arctan((a - c b) / (b + c a)).
-  const double a = size < 1.0 ? size : 1.0, b = size < 1.0 ? 1.0 : size;
-  const double k = (8.0 * (a / b) + rounder) - rounder;
-  const double c = k / 8.0;
-  const Wide u = (Wide{a, 0.0} + -exact_product(c, b)) / (Wide{b, 0.0} + exact_product(c, a));
-  const double z = u.hi * u.hi;
-  const Wide near = ordered_sum(u.hi, u.hi * z * polynomial(tail, z) + u.lo);
-  const Wide angle = atan_of_eighths[static_cast<std::size_t>(k)] + near;
-  return signed_as(rounded(size < 1.0 ? angle : half_pi + -angle), x);
+  return signed_as(rounded(angle_of({size, 0.0}, {1.0, 0.0})), x);
+}
+
+double asin(double x) {
+  const double size = magnitude(x);
+  if (!(size <= 1.0)) return nan;
+  if (size < 0x1p-28) return x; // x^3 / 6 is less than half a unit
+  return signed_as(rounded(angle_of({size, 0.0}, cosine_of_sine(x))), x);
+}
+
+double acos(double x) {
+  const double size = magnitude(x);
+  if (!(size <= 1.0)) return nan;
+  const Wide angle = angle_of(cosine_of_sine(x), {size, 0.0});
+  return rounded(is_negative(x) ? times_power(half_pi, 2.0) + -angle : angle);
+}
+
+double atan2(double y, double x) {
+  if (x != x || y != y) return nan;
+  double a = magnitude(y), b = magnitude(x);
+  const bool left = is_negative(x);
+  if (a == infinity && b == infinity) a = b = 1.0;
+  const double pi = 2.0 * half_pi.hi;
+  if (a == 0.0 || b == infinity) return signed_as(left ? pi : 0.0, y);
+  const double tangent = a / b;
+  if (tangent > 0x1p60) return signed_as(half_pi.hi, y);
+  if (tangent < 0x1p-60) return signed_as(left ? pi : tangent, y);
+  const double scale = a < 0x1p-500 ? 0x1p500 : a > 0x1p500 ? 0x1p-500 : 1.0; // b is near a
+  const Wide angle = angle_of({a * scale, 0.0}, {b * scale, 0.0});
+  return signed_as(rounded(left ? times_power(half_pi, 2.0) + -angle : angle), y);
+}
+
+double sinh(double x) {
+  const double size = magnitude(x);
+  if (!(size < infinity) || size < 0x1p-28) return x; // x^3 / 6 is less than half a unit
+  if (size > exp_most) return signed_as(infinity, x);
+  const SplitExp e = split_exp({size, 0.0});
+  const Wide one = {1.0, 0.0}, grown = one + e.expm1;
+  if (size > no_more_matters) return signed_as(scaled(rounded(grown), e.n - 1), x);
+  if (e.n == 0) return signed_as(0.5 * rounded(e.expm1 + e.expm1 / grown), x);
+  const double power = power_of_two(e.n);
+  return signed_as(0.5 * rounded(times_power(grown, power) + -times_power(one / grown, 1.0 / power)), x);
+}
+
+double cosh(double x) {
+  const double size = magnitude(x);
+  if (!(size < infinity)) return size;
+  if (size > exp_most) return infinity;
+  const SplitExp e = split_exp({size, 0.0});
+  const Wide one = {1.0, 0.0}, grown = one + e.expm1;
+  if (size > no_more_matters) return scaled(rounded(grown), e.n - 1);
+  const double power = power_of_two(e.n);
+  return 0.5 * rounded(times_power(grown, power) + times_power(one / grown, 1.0 / power));
+}
+
+double asinh(double x) {
+  const double size = magnitude(x);
+  if (!(size < infinity) || size < 0x1p-28) return x;                          // x^3 / 6 is less than half a unit
+  if (size > 0x1p28) return signed_as(rounded(log_of(size) + ln2_exactly), x); // 1 / (4 x^2) is no part of it
+  const Wide square = exact_product(size, size), one = {1.0, 0.0};
+  return signed_as(rounded(log_one_plus(Wide{size, 0.0} + square / (one + root(one + square)))), x);
+}
+
+double acosh(double x) {
+  if (!(x >= 1.0)) return nan;
+  if (x == infinity) return x;
+  if (x > 0x1p28) return rounded(log_of(x) + ln2_exactly);
+  const Wide above = exact_sum(x, -1.0);
+  return rounded(log_one_plus(above + root(above * exact_sum(x, 1.0))));
+}
+
+double atanh(double x) {
+  const double size = magnitude(x);
+  if (!(size <= 1.0)) return nan;
+  if (size == 1.0) return signed_as(infinity, x);
+  if (size < 0x1p-28) return x; // x^3 / 3 is less than half a unit
+  return signed_as(0.5 * rounded(log_one_plus(Wide{2.0 * size, 0.0} / exact_sum(1.0, -size))), x);
 }
 
 double erf(double x) {

@@ -44,6 +44,15 @@
   X(cos)                                                                                                               \
   X(tan)                                                                                                               \
   X(atan)                                                                                                              \
+  X(asin)                                                                                                              \
+  X(acos)                                                                                                              \
+  X(sinh)                                                                                                              \
+  X(cosh)                                                                                                              \
+  X(asinh)                                                                                                             \
+  X(acosh)                                                                                                             \
+  X(atanh)                                                                                                             \
+  X(log10)                                                                                                             \
+  X(atan2)                                                                                                             \
   X(erf)                                                                                                               \
   X(erfc)                                                                                                              \
   X(add)                                                                                                               \
@@ -52,6 +61,7 @@
   X(div)                                                                                                               \
   X(fmod)                                                                                                              \
   X(remainder)                                                                                                         \
+  X(floor_divide)                                                                                                      \
   X(pow)                                                                                                               \
   X(minimum)                                                                                                           \
   X(maximum)                                                                                                           \
@@ -99,6 +109,10 @@
   X(logsumexp)                                                                                                         \
   X(logsumexp_backward)                                                                                                \
   X(norm)                                                                                                              \
+  X(nansum)                                                                                                            \
+  X(nanmean)                                                                                                           \
+  X(median)                                                                                                            \
+  X(quantile)                                                                                                          \
   X(any)                                                                                                               \
   X(all)                                                                                                               \
   X(count_nonzero)                                                                                                     \
@@ -108,6 +122,10 @@
   X(sort)                                                                                                              \
   X(argsort)                                                                                                           \
   X(topk)                                                                                                              \
+  X(unique)                                                                                                            \
+  X(searchsorted)                                                                                                      \
+  X(nonzero)                                                                                                           \
+  X(masked_select)                                                                                                     \
   X(bincount)                                                                                                          \
   X(one_hot)                                                                                                           \
   X(dropout)                                                                                                           \
@@ -123,6 +141,8 @@
   X(qr)                                                                                                                \
   X(eigh)                                                                                                              \
   X(svd)                                                                                                               \
+  X(outer)                                                                                                             \
+  X(cross)                                                                                                             \
   X(linear)                                                                                                            \
   X(linear_gelu)                                                                                                       \
   X(quantize_int8)                                                                                                     \
@@ -134,6 +154,9 @@
   X(conv2d)                                                                                                            \
   X(conv2d_input_backward)                                                                                             \
   X(conv2d_weight_backward)                                                                                            \
+  X(conv1d)                                                                                                            \
+  X(conv_transpose1d)                                                                                                  \
+  X(conv_transpose2d)                                                                                                  \
   X(max_pool2d)                                                                                                        \
   X(adaptive_max_pool2d)                                                                                               \
   X(avg_pool2d)                                                                                                        \
@@ -199,6 +222,8 @@
   X(to_device)                                                                                                         \
   X(concat)                                                                                                            \
   X(stack)                                                                                                             \
+  X(block_diag)                                                                                                        \
+  X(meshgrid)                                                                                                          \
   X(split)                                                                                                             \
   X(chunk)                                                                                                             \
   X(repeat)                                                                                                            \
@@ -208,6 +233,7 @@
   X(tril)                                                                                                              \
   X(triu)                                                                                                              \
   X(pad)                                                                                                               \
+  X(pad_mode)                                                                                                          \
   X(patchify)                                                                                                          \
   X(unpatchify)                                                                                                        \
   X(embedding)                                                                                                         \
@@ -216,6 +242,7 @@
   X(index_select_backward)                                                                                             \
   X(gather)                                                                                                            \
   X(scatter_add)                                                                                                       \
+  X(scatter_reduce)                                                                                                    \
   X(permute_rows)                                                                                                      \
   X(permute_columns)                                                                                                   \
   X(invert_permutation)

@@ -1,5 +1,7 @@
 #include "core/ops/row_tools.h"
 
+#include "core/device/device.h"
+#include "core/device/transfer.h"
 #include "core/ops/views/strided_copy.h"
 
 #include <algorithm>
@@ -21,6 +23,13 @@ void check_floating(const OpArgs& args, std::size_t i) {
 void check_all_floating(const OpArgs& args) {
   for (std::size_t i = 0; i < args.in.size(); ++i)
     if (args.given(i)) check_floating(args, i);
+}
+
+void check_number(const OpArgs& args, std::size_t i) {
+  const DType dtype = args.in[i].dtype();
+  if (!is_floating(dtype) && !is_whole(dtype))
+    throw DTypeError(fmt::format("{}: {} must be f32, f64, i64, u8 or bool, it is {}; convert it with to()",
+                                 args.op.name, input_name(args, i), name_of(dtype)));
 }
 
 void check_dtype(const OpArgs& args, std::size_t i, DType wanted) {
@@ -64,10 +73,48 @@ std::vector<TensorSpec> broadcast_of_both(const OpArgs& args) {
   return {{broadcast_shapes(args.op.name.data(), args.in[0].shape(), args.in[1].shape()), args.in[0].dtype()}};
 }
 
+DType arithmetic_type(DType a, DType b) {
+  if (is_floating(a)) return a;
+  return is_floating(b) ? b : DType::i64;
+}
+
+std::vector<TensorSpec> arithmetic_of_both(const OpArgs& args) {
+  check_number(args, 0);
+  check_number(args, 1);
+  return {{broadcast_shapes(args.op.name.data(), args.in[0].shape(), args.in[1].shape()),
+           arithmetic_type(args.in[0].dtype(), args.in[1].dtype())}};
+}
+
+std::vector<TensorSpec> quotient_of_both(const OpArgs& args) {
+  std::vector<TensorSpec> out = arithmetic_of_both(args);
+  if (out[0].dtype == DType::i64) out[0].dtype = DType::f32;
+  return out;
+}
+
+bool mixes_types(const OpDef& op) { return op.infer == arithmetic_of_both || op.infer == quotient_of_both; }
+
 Tensor packed(const Tensor& x) {
   if (x.is_contiguous()) return x;
   PauseRecording pause;
   return x.contiguous();
+}
+
+Tensor as_type(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  const PauseRecording pause;
+  return cast(x, dtype);
+}
+
+void run_on_host(KernelFn cpu, const OpArgs& args, std::span<Tensor> out) {
+  std::vector<Tensor> in(args.in.begin(), args.in.end()), there;
+  for (Tensor& x : in)
+    if (x.defined()) x = device::on_cpu(x);
+  {
+    const DeviceScope host(Device::cpu());
+    for (const Tensor& y : out) there.push_back(Tensor::empty(y.shape(), y.dtype()));
+    cpu(OpArgs{args.op, in, args.attrs}, there);
+  }
+  for (std::size_t o = 0; o < out.size(); ++o) out[o] = device::transferred(there[o], out[o].device());
 }
 
 void assign(Tensor& out, const Tensor& value) {
@@ -101,6 +148,10 @@ Tensor sample_normal(const Shape& shape, DType dtype, std::uint64_t tag, double 
 
 Tensor sample_uniform(const Shape& shape, DType dtype, std::uint64_t tag, double low, double high) {
   return random_uniform(shape, RandomKey{20240612, tag}, low, high, dtype);
+}
+
+Tensor sample_whole(const Shape& shape, std::uint64_t tag, std::int64_t low, std::int64_t high) {
+  return random_integers(shape, RandomKey{20240613, tag}, low, high);
 }
 
 Tensor sample_off_zero(const Shape& shape, DType dtype, std::uint64_t tag, double gap) {

@@ -18,6 +18,8 @@ namespace eg {
 void check_floating(const OpArgs& args, std::size_t i);
 /// The same for every input that was given.
 void check_all_floating(const OpArgs& args);
+/// Throws DTypeError "max: x must be f32, f64, i64, u8 or bool, it is bf16" for input i.
+void check_number(const OpArgs& args, std::size_t i);
 /// Throws DTypeError "gather: index must be i64, it is f32" for input i.
 void check_dtype(const OpArgs& args, std::size_t i, DType wanted);
 /// Throws ShapeError unless input i has exactly this shape; the message names the input and both shapes.
@@ -34,11 +36,24 @@ std::vector<TensorSpec> same_shape_as_first(const OpArgs& args);
 std::vector<TensorSpec> same_shape_everywhere(const OpArgs& args);
 /// Shape rule: two floating inputs broadcast against each other by NumPy's rule.
 std::vector<TensorSpec> broadcast_of_both(const OpArgs& args);
+/// The type in which two numbers are added and multiplied: the floating one, or i64 where both are whole.
+DType arithmetic_type(DType a, DType b);
+/// Shape rule of arithmetic: two inputs of numbers broadcast, one output of their arithmetic_type().
+std::vector<TensorSpec> arithmetic_of_both(const OpArgs& args);
+/// The same for a quotient: f32 of two whole numbers.
+std::vector<TensorSpec> quotient_of_both(const OpArgs& args);
+/// True for the rows with these shape rules, whose two inputs may be of different types.
+bool mixes_types(const OpDef& op);
 
 // --- kernels ---
 
 /// The tensor if it is packed, else a packed copy that no tape sees.
 Tensor packed(const Tensor& x);
+/// The tensor if it is of that type, else a copy of it that no tape sees.
+Tensor as_type(const Tensor& x, DType dtype);
+/// Runs a CPU kernel for inputs on a device: copies them to the CPU and the outputs back. So whole numbers are computed
+/// whose kernel may refuse what it finds, which a device kernel cannot.
+void run_on_host(KernelFn cpu, const OpArgs& args, std::span<Tensor> out);
 /// Makes `value`, the result of other operations, an output of a kernel: packed, sharing its elements with nothing.
 void assign(Tensor& out, const Tensor& value);
 /// x, a bf16 tensor as f32 (recorded): what products compute with.
@@ -74,6 +89,8 @@ template <int flops> Work elementwise_work(const OpArgs& args, std::span<const T
 
 // --- samples ---
 
+/// Whole numbers in [low, high) that depend on `tag` alone, i64.
+Tensor sample_whole(const Shape& shape, std::uint64_t tag, std::int64_t low, std::int64_t high);
 /// Normal(mean, scale) numbers that depend on `tag` alone; the f32 ones are the f64 ones rounded.
 Tensor sample_normal(const Shape& shape, DType dtype, std::uint64_t tag, double scale = 1.0, double mean = 0.0);
 /// Uniform in [low, high).

@@ -26,8 +26,17 @@ std::vector<TensorSpec> truths_of_both(const OpArgs& args) {
   return {{broadcast_shapes(args.op.name.data(), args.in[0].shape(), args.in[1].shape()), DType::boolean}};
 }
 
+/// The type in which the inputs are compared.
+DType type_of_both(const OpArgs& args) {
+  const DType a = args.in[0].dtype(), b = args.in[1].dtype();
+  return a == b ? a : arithmetic_type(a, b);
+}
+
+/// Whole numbers and f32 or f64 are compared as arithmetic takes them together.
 std::vector<TensorSpec> infer_comparison(const OpArgs& args) {
-  if (args.in[0].dtype() != args.in[1].dtype())
+  const DType a = args.in[0].dtype(), b = args.in[1].dtype();
+  const auto mixes = [](DType dtype) { return is_whole(dtype) || is_floating(dtype); };
+  if (a != b && !(mixes(a) && mixes(b)))
     throw DTypeError(fmt::format("{}: inputs have different types: a is {}, b is {}; convert one with to()",
                                  args.op.name, name_of(args.in[0].dtype()), name_of(args.in[1].dtype())));
   return truths_of_both(args);
@@ -74,7 +83,9 @@ template <class T, class F> void run_both(const OpArgs& args, Tensor& y, F f) {
 }
 
 template <class F> void compare_elements(const OpArgs& args, Tensor& y, F f) {
-  visit_dtype(args.in[0].dtype(), [&]<class T>() { run_both<T>(args, y, f); });
+  const DType type = type_of_both(args);
+  const std::array<Tensor, 2> in = {as_type(args.in[0], type), as_type(args.in[1], type)};
+  visit_dtype(type, [&]<class T>() { run_both<T>(OpArgs{args.op, in, args.attrs}, y, f); });
 }
 
 template <class T, class F> void run_one(const OpArgs& args, Tensor& y, F f) {
@@ -90,9 +101,11 @@ template <class T, class F> void run_one(const OpArgs& args, Tensor& y, F f) {
 
 void compare_on_device(compare::Relation relation, const OpArgs& args, Tensor& y) {
   if (y.numel() == 0) return;
-  const device::CompareJob job{static_cast<int>(relation), args.in[0].dtype(),
-                               y.mutable_device_bytes(),   args.in[0].device_bytes(),
-                               args.in[1].device_bytes(),  device::broadcast_axes<2>(y, {&args.in[0], &args.in[1]})};
+  const DType type = type_of_both(args);
+  const Tensor a = as_type(args.in[0], type), b = as_type(args.in[1], type);
+  const device::CompareJob job{static_cast<int>(relation), type,
+                               y.mutable_device_bytes(),   a.device_bytes(),
+                               b.device_bytes(),           device::broadcast_axes<2>(y, {&a, &b})};
   device::launch(y.device(), args.op.name.data(), &device::Table::compare, job);
 }
 
@@ -143,6 +156,7 @@ std::vector<Sample> comparison_samples(DType dtype) {
   std::vector<Sample> samples = pointwise::binary_samples(broadcast_of_both, dtype, whole, whole);
   samples.push_back({{whole({3, 5}, DType::i64, 1), whole({5}, DType::i64, 2)}, {}, "whole numbers"});
   samples.push_back({{whole({7}, DType::u8, 3), whole({7}, DType::u8, 4)}, {}, "bytes"});
+  samples.push_back({{whole({3, 5}, dtype, 9), whole({5}, DType::i64, 10)}, {}, "whole numbers beside others"});
   samples.push_back({{truths({2, 7}, dtype, 5), truths({2, 1}, dtype, 6)}, {}, "truth values"});
   samples.push_back({{specials({33}, dtype, 7), specials({33}, dtype, 8)}, {}, "infinities and NaN"});
   return samples;
@@ -155,7 +169,7 @@ std::vector<Sample> not_samples(DType dtype) { return pointwise::unary_samples(d
 std::vector<Sample> question_samples(DType dtype) { return pointwise::unary_samples(dtype, specials, {}); }
 
 std::vector<Refusal> comparison_refusals() {
-  return {{{Tensor::zeros({3}), Tensor::zeros({3}, DType::i64)}, {}, "different types: a is f32, b is i64"},
+  return {{{Tensor::zeros({3}), Tensor::zeros({3}, DType::bf16)}, {}, "different types: a is f32, b is bf16"},
           {{Tensor::zeros({3}), Tensor::zeros({3}, DType::f64)}, {}, "different types"},
           {{Tensor::zeros({4, 3}), Tensor::zeros({5, 2})}, {}, "shapes do not broadcast: a is [4, 3], b is [5, 2]"},
           {{Tensor::zeros({3}), Tensor()}, {}, "must be given"}};

@@ -18,6 +18,14 @@ Tensor within_one(const Shape& shape, DType dtype, std::uint64_t tag) {
   return sample_uniform(shape, dtype, tag, -1.0, 1.0);
 }
 
+Tensor within_nine_tenths(const Shape& shape, DType dtype, std::uint64_t tag) {
+  return sample_uniform(shape, dtype, tag, -0.9, 0.9);
+}
+/// In [1.2, 4).
+Tensor above_one(const Shape& shape, DType dtype, std::uint64_t tag) {
+  return sample_uniform(shape, dtype, tag, 1.2, 4.0);
+}
+
 /// Pairs of these have quotients between 3.2 and 3.8 in size, or half that: away from the jumps at whole numbers, and
 /// of more than one whole part.
 Tensor dividend(const Shape& shape, DType dtype, std::uint64_t tag) {
@@ -30,6 +38,29 @@ Tensor divisor(const Shape& shape, DType dtype, std::uint64_t tag) {
 
 /// erf'(x) = 2 / sqrt(pi) e^(-x^2)
 Tensor bell(const Tensor& x) { return affine(exp(neg(square(x))), 2.0 * std::numbers::inv_sqrtpi, 0.0); }
+
+/// 1 - x^2, without cancellation near 1.
+Tensor one_minus_square(const Tensor& x) { return mul(affine(x, -1.0, 1.0), affine(x, 1.0, 1.0)); }
+
+/// (x^2 + 1)^(-1/2), of large x as |1/x| (1 + 1/x^2)^(-1/2): squares do not overflow.
+Tensor asinh_slope(const Tensor& x) {
+  const Tensor one = Tensor::ones({}, x.dtype());
+  const Tensor large = logical_or(gt(x, 1.0), lt(x, -1.0));
+  const Tensor inner = rsqrt(affine(square(where(large, one, x)), 1.0, 1.0));
+  const Tensor inverse = reciprocal(where(large, x, one));
+  return where(large, mul(abs(inverse), rsqrt(affine(square(inverse), 1.0, 1.0))), inner);
+}
+
+/// g top / (a^2 + b^2). Both are divided by the larger, which no tape sees: the quotient is the same for any divisor.
+Tensor atan2_slope(const Tensor& top, const Tensor& a, const Tensor& b, const Tensor& g) {
+  Tensor size;
+  {
+    const PauseRecording pause;
+    size = maximum(abs(a), abs(b));
+  }
+  const Tensor p = div(a, size), q = div(b, size);
+  return div(mul(g, div(div(top, size), add(square(p), square(q)))), size);
+}
 
 /// Where two values are compared: nothing to the one that loses, half each where they are equal, else g: to both beside
 /// a NaN, which neither wins nor loses.
@@ -65,6 +96,7 @@ EG_SCALAR_OPS(EG_UNARY_ROW)
 EG_SCALAR_PARAMETRIC_OPS(EG_PARAMETRIC_ROW)
 EG_MATH_BINARY_OPS(EG_BINARY_ROW)
 EG_SCALAR_BINARY_OPS(EG_BINARY_ROW)
+EG_SCALAR_BINARY_STEP_OPS(EG_BINARY_STEP_ROW)
 
 Tensor pow_scalar(const Tensor& x, double exponent) { return call1(pow_scalar_op, {x}, {{"exponent", exponent}}); }
 

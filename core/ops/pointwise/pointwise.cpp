@@ -60,10 +60,12 @@ EG_BINARY_OPS(EG_BINARY_ROW)
 
 // The operators + - * / with a number call this, whose name their user did not write.
 Tensor affine(const Tensor& x, double scale, double shift) {
-  if (x.defined() && !is_floating(x.dtype()))
-    throw DTypeError(fmt::format("arithmetic of a tensor and a number: x must be f32 or f64, it is {}; "
-                                 "convert it with to(\"f64\")",
-                                 name_of(x.dtype())));
+  const bool whole = scale == std::floor(scale) && shift == std::floor(shift);
+  if (x.defined() && (x.dtype() == DType::bf16 || (is_whole(x.dtype()) && !whole)))
+    throw DTypeError(fmt::format(
+        "arithmetic of a tensor and a number: x is {}{}; convert it with to(\"f32\")", name_of(x.dtype()),
+        is_whole(x.dtype()) ? fmt::format(", and {} is no whole number", scale == std::floor(scale) ? shift : scale)
+                            : std::string()));
   return call1(affine_op, {x}, {{"scale", scale}, {"shift", shift}});
 }
 

@@ -76,6 +76,7 @@ EG_SCALAR_PARAMETRIC_OPS(EG_SCALAR_FUNCTOR)
     }                                                                                                                  \
   };
 EG_SCALAR_BINARY_OPS(EG_SCALAR_FUNCTOR)
+EG_SCALAR_BINARY_STEP_OPS(EG_SCALAR_FUNCTOR)
 #undef EG_SCALAR_FUNCTOR
 
 template <class Row, class T> __global__ void unary_kernel(const T* x, T* y, std::int64_t count, Numbers p) {
@@ -147,6 +148,7 @@ Failure binary(Queue queue, const device::BinaryJob& job) {
   case Binary::NAME:                                                                                                   \
     return start_binary<Scalar_##NAME>(queue, job);
     EG_SCALAR_BINARY_OPS(EG_CASE)
+    EG_SCALAR_BINARY_STEP_OPS(EG_CASE)
 #undef EG_CASE
   case Binary::count:
     break;

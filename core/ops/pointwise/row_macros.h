@@ -16,6 +16,11 @@ constexpr std::uint32_t b() { return saves::in(1); }
 
 inline constexpr Parametric no_attributes = {};
 
+/// x, a whole number as one of g's type; what was not saved stays as it is.
+inline Tensor beside(const Tensor& x, const Tensor& g) {
+  return is_whole(x.dtype()) && x.has_storage() ? cast(x, g.dtype()) : x;
+}
+
 } // namespace eg::pointwise::columns
 
 #define EG_UNARY_ROW_WITH(NAME, MATH, VECTOR, REFERENCE, DOMAIN, SAVES, RULE, FLOPS, ATTRIBUTES, ZERO)                 \
@@ -24,7 +29,7 @@ inline constexpr Parametric no_attributes = {};
       .math = MATH,                                                                                                    \
       .inputs = {{"x"}},                                                                                               \
       .attributes = ATTRIBUTES.specs,                                                                                  \
-      .infer = infer_unary<ATTRIBUTES>,                                                                                \
+      .infer = infer_unary<ATTRIBUTES, pointwise::takes_whole(pointwise::Unary::NAME)>,                                \
       .cpu = [](const OpArgs& args, std::span<Tensor> out) { pointwise::run(pointwise::Unary::NAME, args, out[0]); },  \
       .cuda = [](const OpArgs& args,                                                                                   \
                  std::span<Tensor> out) { pointwise::run_on_device(pointwise::Unary::NAME, args, out[0]); },           \
@@ -40,8 +45,15 @@ inline constexpr Parametric no_attributes = {};
       .reference = [](const OpArgs& args) -> std::vector<Tensor> {                                                     \
         return unary_reference(args, [](double x, [[maybe_unused]] const double* p) -> double { return REFERENCE; });  \
       },                                                                                                               \
-      .samples = [](DType dtype) { return unary_samples(dtype, DOMAIN, sample_attributes(ATTRIBUTES)); },              \
-      .refuses = [] { return unary_refusals(sample_attributes(ATTRIBUTES)); },                                         \
+      .samples =                                                                                                       \
+          [](DType dtype) {                                                                                            \
+            return unary_samples(dtype, DOMAIN, sample_attributes(ATTRIBUTES),                                         \
+                                 pointwise::takes_whole(pointwise::Unary::NAME));                                      \
+          },                                                                                                           \
+      .refuses =                                                                                                       \
+          [] {                                                                                                         \
+            return unary_refusals(sample_attributes(ATTRIBUTES), pointwise::takes_whole(pointwise::Unary::NAME));      \
+          },                                                                                                           \
       .symmetries = pointwise_symmetries,                                                                              \
       .work = elementwise_work<FLOPS>,                                                                                 \
   });
@@ -57,7 +69,9 @@ inline constexpr Parametric no_attributes = {};
 #define EG_PARAMETRIC_ROW(NAME, MATH, VECTOR, REFERENCE, DOMAIN, SAVES, RULE, FLOPS, ATTRIBUTES)                       \
   EG_UNARY_ROW_WITH(NAME, MATH, VECTOR, REFERENCE, DOMAIN, SAVES, RULE, FLOPS, ATTRIBUTES, {})
 
-#define EG_BINARY_ROW(NAME, MATH, A, B, SHAPES, VECTOR, REFERENCE, DOMAIN_A, DOMAIN_B, SAVES, RULE_A, RULE_B, FLOPS)   \
+// A whole number has no gradient; the rules read it as one of the other's type.
+#define EG_BINARY_ROW_WITH(NAME, MATH, A, B, SHAPES, VECTOR, REFERENCE, DOMAIN_A, DOMAIN_B, SAVES, RULE_A, RULE_B,     \
+                           FLOPS, ZERO)                                                                                \
   constinit const OpDef NAME##_op = row({                                                                              \
       .name = #NAME,                                                                                                   \
       .math = MATH,                                                                                                    \
@@ -70,9 +84,12 @@ inline constexpr Parametric no_attributes = {};
       .saves = SAVES,                                                                                                  \
       .vjp = [](const VjpArgs& args) -> Gradients {                                                                    \
         if (!args.grad[0].defined()) return {Tensor(), Tensor()};                                                      \
-        [[maybe_unused]] const Tensor &a = args.in[0], &b = args.in[1], &y = args.out[0], &g = args.grad[0];           \
-        return {args.wants(0) ? RULE_A : Tensor(), args.wants(1) ? RULE_B : Tensor()};                                 \
+        [[maybe_unused]] const Tensor &y = args.out[0], &g = args.grad[0];                                             \
+        [[maybe_unused]] const Tensor a = beside(args.in[0], g), b = beside(args.in[1], g);                            \
+        const auto wants = [&](std::size_t i) { return args.wants(i) && is_floating(args.in[i].dtype()); };            \
+        return {wants(0) ? RULE_A : Tensor(), wants(1) ? RULE_B : Tensor()};                                           \
       },                                                                                                               \
+      .zero_gradient = ZERO,                                                                                           \
       .reference = [](const OpArgs& args) -> std::vector<Tensor> {                                                     \
         return binary_reference(args, [](double a, double b) -> double { return REFERENCE; });                         \
       },                                                                                                               \
@@ -82,3 +99,10 @@ inline constexpr Parametric no_attributes = {};
       .work = elementwise_work<FLOPS>,                                                                                 \
   });                                                                                                                  \
   Tensor NAME(const Tensor& a, const Tensor& b) { return call1(NAME##_op, {a, b}); }
+
+#define EG_BINARY_ROW(NAME, MATH, A, B, SHAPES, VECTOR, REFERENCE, DOMAIN_A, DOMAIN_B, SAVES, RULE_A, RULE_B, FLOPS)   \
+  EG_BINARY_ROW_WITH(NAME, MATH, A, B, SHAPES, VECTOR, REFERENCE, DOMAIN_A, DOMAIN_B, SAVES, RULE_A, RULE_B, FLOPS, {})
+
+#define EG_BINARY_STEP_ROW(NAME, MATH, A, B, SHAPES, VECTOR, REFERENCE, DOMAIN_A, DOMAIN_B, REASON)                    \
+  EG_BINARY_ROW_WITH(NAME, MATH, A, B, SHAPES, VECTOR, REFERENCE, DOMAIN_A, DOMAIN_B, nothing(), Tensor(), Tensor(),   \
+                     20, REASON)

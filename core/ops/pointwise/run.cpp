@@ -6,6 +6,7 @@
 #include "core/device/transfer.h"
 #include "core/element.h"
 #include "core/ops/pointwise/broadcast.h"
+#include "core/ops/pointwise/whole.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,6 +42,8 @@ template <class T> void run_binary(Binary op, std::array<Tensor, 2> in, Tensor& 
   });
 }
 
+bool both_whole(const OpArgs& args) { return is_whole(args.in[0].dtype()) && is_whole(args.in[1].dtype()); }
+
 template <class T> void run_unary(Unary op, const Tensor& x, Tensor& y, const double* p) {
   const UnaryKernel<T> f = kernel<T>(op);
   const T* from = x.data<T>();
@@ -70,6 +73,7 @@ Tensor number_like(std::string_view op, const Tensor& x, double value) {
 }
 
 void run(Unary op, const OpArgs& args, Tensor& y) {
+  if (is_whole(args.in[0].dtype())) return run_whole(op, args, y);
   const Tensor x = packed(args.in[0]);
   const std::vector<double> p = parameters(args);
   visit_floating(x.dtype(), [&]<class T>() { run_unary<T>(op, x, y, p.data()); });
@@ -77,11 +81,21 @@ void run(Unary op, const OpArgs& args, Tensor& y) {
 
 void run(Binary op, const OpArgs& args, Tensor& y) {
   if (y.numel() == 0) return;
-  visit_floating(y.dtype(), [&]<class T>() { run_binary<T>(op, {args.in[0], args.in[1]}, y); });
+  if (y.dtype() == DType::i64) return run_whole(op, args, y);
+  if (both_whole(args)) { // a quotient: of f64 numbers, then rounded
+    Tensor wide = Tensor::empty(y.shape(), DType::f64);
+    run_binary<double>(op, {as_type(args.in[0], DType::f64), as_type(args.in[1], DType::f64)}, wide);
+    y = as_type(wide, y.dtype());
+    return;
+  }
+  visit_floating(y.dtype(), [&]<class T>() {
+    run_binary<T>(op, {as_type(args.in[0], y.dtype()), as_type(args.in[1], y.dtype())}, y);
+  });
 }
 
 void run_on_device(Unary op, const OpArgs& args, Tensor& y) {
   if (y.numel() == 0) return;
+  if (is_whole(args.in[0].dtype())) return run_on_host(args.op.cpu, args, std::span(&y, 1));
   const Tensor x = packed(args.in[0]);
   device::UnaryJob job{static_cast<int>(op), x.dtype(), x.device_bytes(), y.mutable_device_bytes(), x.numel(), {}};
   const std::vector<double> p = parameters(args);
@@ -91,9 +105,10 @@ void run_on_device(Unary op, const OpArgs& args, Tensor& y) {
 
 void run_on_device(Binary op, const OpArgs& args, Tensor& y) {
   if (y.numel() == 0) return;
-  const device::BinaryJob job{static_cast<int>(op),      y.dtype(),
-                              y.mutable_device_bytes(),  args.in[0].device_bytes(),
-                              args.in[1].device_bytes(), device::broadcast_axes<2>(y, {&args.in[0], &args.in[1]})};
+  if (both_whole(args)) return run_on_host(args.op.cpu, args, std::span(&y, 1));
+  const Tensor a = as_type(args.in[0], y.dtype()), b = as_type(args.in[1], y.dtype());
+  const device::BinaryJob job{static_cast<int>(op), y.dtype(),        y.mutable_device_bytes(),
+                              a.device_bytes(),     b.device_bytes(), device::broadcast_axes<2>(y, {&a, &b})};
   device::launch(y.device(), args.op.name.data(), &device::Table::binary, job);
 }
 

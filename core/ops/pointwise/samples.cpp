@@ -8,7 +8,9 @@ Tensor positive(const Shape& shape, DType dtype, std::uint64_t tag) {
 }
 Tensor off_zero(const Shape& shape, DType dtype, std::uint64_t tag) { return sample_off_zero(shape, dtype, tag); }
 
-std::vector<Sample> unary_samples(DType dtype, DomainFn domain, const Attrs& attrs) {
+namespace {
+
+std::vector<Sample> real_samples(DType dtype, DomainFn domain, const Attrs& attrs) {
   return {{{domain({3, 5}, dtype, 1)}, attrs, "matrix"},
           {{scattered(domain({7, 4}, dtype, 2))}, attrs, "strided"},
           {{domain({2, 65}, dtype, 3)}, attrs, "longer than a vector, with a tail"},
@@ -18,15 +20,47 @@ std::vector<Sample> unary_samples(DType dtype, DomainFn domain, const Attrs& att
           {{domain({0, 3}, dtype, 7)}, attrs, "empty"}};
 }
 
-std::vector<Refusal> unary_refusals(const Attrs& attrs) {
+/// Whole numbers in the place of real attributes, different ones for different ones.
+Attrs whole_attributes(const Attrs& attrs) {
+  Attrs whole;
+  for (const auto& [name, value] : attrs.items())
+    whole.set(name, std::holds_alternative<double>(value) ? std::floor(4.0 * std::get<double>(value)) : value);
+  return whole;
+}
+
+} // namespace
+
+std::vector<Sample> unary_samples(DType dtype, DomainFn domain, const Attrs& attrs, bool whole) {
+  std::vector<Sample> list = real_samples(dtype, domain, attrs);
+  if (!whole) return list;
+  const Attrs same_kind = whole_attributes(attrs);
+  list.push_back({{sample_whole({3, 5}, 8, -9, 10)}, same_kind, "whole numbers"});
+  list.push_back({{scattered(sample_whole({7, 4}, 9, 0, 2).to(DType::boolean))}, same_kind, "truth values, strided"});
+  list.push_back({{sample_whole({33}, 10, 0, 200).to(DType::u8)}, same_kind, "bytes"});
+  return list;
+}
+
+std::vector<Refusal> unary_refusals(const Attrs& attrs, bool whole) {
   Attrs strange = attrs;
   strange.set("speed", 2.0);
+  if (whole) {
+    std::vector<Refusal> list = {
+        {{Tensor::zeros({2, 3}, DType::bf16)}, attrs, "x must be f32, f64, i64, u8 or bool, it is bf16"},
+        {{Tensor::zeros({3})}, strange, "there is no attribute 'speed'"}};
+    if (attrs.items().empty())
+      list.push_back({{Tensor()}, attrs, "must be given"});
+    else
+      list.push_back({{Tensor::zeros({3}, DType::i64)}, attrs, "beside whole numbers it must be whole"});
+    return list;
+  }
   return {{{Tensor::zeros({2, 3}, DType::i64)}, attrs, "x must be f32 or f64, it is i64"},
           {{Tensor::zeros({3}, DType::boolean)}, attrs, "x must be f32 or f64, it is bool"},
           {{Tensor::zeros({3})}, strange, "there is no attribute 'speed'"}};
 }
 
 namespace {
+
+bool takes_whole(InferFn rule) { return rule == arithmetic_of_both || rule == quotient_of_both; }
 
 std::vector<Sample> same_shape_samples(DType dtype, DomainFn first, DomainFn second) {
   return {{{first({3, 5}, dtype, 11), second({3, 5}, dtype, 21)}, {}, "matrices"},
@@ -58,8 +92,21 @@ std::vector<Sample> broadcast_samples(DType dtype, DomainFn first, DomainFn seco
   return samples;
 }
 
-std::vector<Refusal> common_binary_refusals() {
-  return {{{Tensor::zeros({2, 3}, DType::i64), Tensor::zeros({2, 3}, DType::i64)}, {}, "must be f32 or f64, it is i64"},
+/// Whole numbers, and whole numbers beside floating ones. The second are powers of two, whose quotients f32 holds.
+void add_whole_samples(std::vector<Sample>& samples, DType dtype, DomainFn first) {
+  const auto powers = [](const Shape& shape, std::uint64_t tag) {
+    const Tensor exponents = sample_whole(shape, tag, 0, 3);
+    return add(add(mul(exponents, exponents), exponents), Tensor::full({}, 2.0, DType::i64)); // 2, 4, 8
+  };
+  samples.push_back({{sample_whole({3, 5}, 31, -9, 10), powers({5}, 32)}, {}, "whole numbers"});
+  samples.push_back({{scattered(sample_whole({7, 4}, 33, 0, 60).to(DType::u8)), powers({7, 1}, 34)}, {}, "bytes"});
+  samples.push_back({{sample_whole({33}, 35, 0, 2).to(DType::boolean), powers({}, 36)}, {}, "truth values"});
+  samples.push_back({{first({2, 9}, dtype, 37), powers({9}, 38)}, {}, "whole numbers beside others"});
+}
+
+std::vector<Refusal> common_binary_refusals(bool whole) {
+  const Tensor no = Tensor::zeros({2, 3}, whole ? DType::bf16 : DType::i64);
+  return {{{no, no}, {}, whole ? "must be f32, f64, i64, u8 or bool, it is bf16" : "must be f32 or f64, it is i64"},
           {{Tensor::zeros({3}), Tensor::zeros({3}, DType::f64)}, {}, "different types"},
           {{Tensor::zeros({3}), Tensor()}, {}, "must be given"}};
 }
@@ -67,11 +114,15 @@ std::vector<Refusal> common_binary_refusals() {
 } // namespace
 
 std::vector<Sample> binary_samples(InferFn rule, DType dtype, DomainFn first, DomainFn second) {
-  return rule == broadcast_of_both ? broadcast_samples(dtype, first, second) : same_shape_samples(dtype, first, second);
+  if (rule == same_shape_everywhere) return same_shape_samples(dtype, first, second);
+  std::vector<Sample> samples = broadcast_samples(dtype, first, second);
+  if (takes_whole(rule)) add_whole_samples(samples, dtype, first);
+  return samples;
 }
 std::vector<Refusal> binary_refusals(InferFn rule) {
-  std::vector<Refusal> all = common_binary_refusals();
-  const char* words = rule == broadcast_of_both ? "shapes do not broadcast: a is [4, 3], b is [5, 2]" : "shapes differ";
+  std::vector<Refusal> all = common_binary_refusals(takes_whole(rule));
+  const char* words =
+      rule == same_shape_everywhere ? "shapes differ" : "shapes do not broadcast: a is [4, 3], b is [5, 2]";
   all.push_back({{Tensor::zeros({4, 3}), Tensor::zeros({5, 2})}, {}, words});
   return all;
 }

@@ -23,6 +23,7 @@ EG_SCALAR_PARAMETRIC_OPS(EG_SCALAR_FUNCTOR)
     static double value(double a, double b) { return VALUE; }                                                          \
   };
 EG_SCALAR_BINARY_OPS(EG_SCALAR_BINARY_FUNCTOR)
+EG_SCALAR_BINARY_STEP_OPS(EG_SCALAR_BINARY_FUNCTOR)
 
 template <class Op, class T> void run_unary(const T* x, T* y, std::int64_t n, const double* p) {
   for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(Op::value(static_cast<double>(x[i]), p));
@@ -39,7 +40,8 @@ template <class Op, class T> void run_binary(const T* a, const T* b, T* y, std::
 #define EG_BINARY_ENTRY(NAME, ...) &run_binary<Binary_##NAME<Math>, T>,
 template <class Math, class T> Kernels<T> kernels_of() {
   static constexpr UnaryKernel<T> unary[] = {EG_SCALAR_OPS(EG_UNARY_ENTRY) EG_SCALAR_PARAMETRIC_OPS(EG_UNARY_ENTRY)};
-  static constexpr BinaryKernel<T> binary[] = {EG_SCALAR_BINARY_OPS(EG_BINARY_ENTRY)};
+  static constexpr BinaryKernel<T> binary[] = {EG_SCALAR_BINARY_OPS(EG_BINARY_ENTRY)
+                                                   EG_SCALAR_BINARY_STEP_OPS(EG_BINARY_ENTRY)};
   return {unary, binary};
 }
 

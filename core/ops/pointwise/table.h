@@ -40,12 +40,13 @@
     silu_backward(x, g), 23)
 
 #define EG_PARAMETRIC_OPS(X)                                                                                           \
-  X(affine,    "y = scale x + shift",             MulAdd(d, x, p[0], p[1]), p[0] * x + p[1], anywhere, nothing(),     \
+  X(affine,    "y = scale x + shift",             MulAdd(d, x, p[0], p[1]), p[0] * x + p[1], anywhere, nothing(),      \
     affine(g, p[0], 0.0), 2, affine_attributes)
 
 // Columns of the binary table
 //   name, mathematics, the names of the two inputs
-//   shapes       broadcast_of_both, or same_shape_everywhere
+//   shapes       broadcast_of_both, or same_shape_everywhere; arithmetic_of_both and quotient_of_both take whole
+//                numbers, too (whole.cpp)
 //   vector       an expression in d, a, b
 //   reference    an expression in the doubles a, b
 //   domain a, b  the ranges of the samples
@@ -54,22 +55,22 @@
 //                sums broadcast axes away
 //   flops
 #define EG_BINARY_OPS(X)                                                                                               \
-  X(add, "y = a + b", "a", "b", broadcast_of_both, hn::Add(a, b), a + b, anywhere, anywhere, nothing(),                \
+  X(add, "y = a + b", "a", "b", arithmetic_of_both, hn::Add(a, b), a + b, anywhere, anywhere, nothing(),               \
     g, g, 1)                                                                                                           \
-  X(sub, "y = a - b", "a", "b", broadcast_of_both, hn::Sub(a, b), a - b, anywhere, anywhere, nothing(),                \
+  X(sub, "y = a - b", "a", "b", arithmetic_of_both, hn::Sub(a, b), a - b, anywhere, anywhere, nothing(),               \
     g, neg(g), 1)                                                                                                      \
-  X(mul, "y = a b", "a", "b", broadcast_of_both, hn::Mul(a, b), a * b, anywhere, anywhere, a() | b(),                  \
+  X(mul, "y = a b", "a", "b", arithmetic_of_both, hn::Mul(a, b), a * b, anywhere, anywhere, a() | b(),                 \
     mul(g, b), mul(g, a), 1)                                                                                           \
-  X(div, "y = a / b", "a", "b", broadcast_of_both, hn::Div(a, b), a / b, anywhere, off_zero, b() | y(),                \
+  X(div, "y = a / b", "a", "b", quotient_of_both, hn::Div(a, b), a / b, anywhere, off_zero, b() | y(),                 \
     div(g, b), neg(div(mul(g, y), b)), 1)                                                                              \
   X(tanh_backward, "y = g (1 - t^2), t = tanh x", "t", "g", same_shape_everywhere,                                     \
-    NegMulAdd(d, hn::Mul(a, a), b, b), b * (1.0 - a * a), anywhere, anywhere, a() | b(),                              \
+    NegMulAdd(d, hn::Mul(a, a), b, b), b * (1.0 - a * a), anywhere, anywhere, a() | b(),                               \
     mul(affine(mul(a, b), -2.0, 0.0), g), tanh_backward(a, g), 3)                                                      \
   X(sigmoid_backward, "y = g s (1 - s), s = sigmoid x", "s", "g", same_shape_everywhere,                               \
     SigmoidBackward(d, a, b), b * a * (1.0 - a), anywhere, anywhere, a() | b(),                                        \
     mul(mul(affine(a, -2.0, 1.0), b), g), sigmoid_backward(a, g), 3)                                                   \
   X(relu_backward, "y = g [r > 0], r = relu x", "r", "g", same_shape_everywhere,                                       \
-    ReluBackward(d, a, b), a > 0.0 ? b : (a != a ? a : 0.0), off_zero, anywhere, a(),                         \
+    ReluBackward(d, a, b), a > 0.0 ? b : (a != a ? a : 0.0), off_zero, anywhere, a(),                                  \
     Tensor(), relu_backward(a, g), 1)                                                                                  \
   X(gelu_backward, "y = g (Phi(x) + x phi(x)), phi(x) = exp(-x^2/2) / sqrt(2 pi)", "x", "g", same_shape_everywhere,    \
     GeluBackward(d, a, b), b * (reference::normal_cdf(a) + a * reference::normal_density(a)), anywhere, anywhere,      \

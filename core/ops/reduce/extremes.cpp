@@ -22,7 +22,7 @@ reduce::Reduced only(int axis) {
 }
 
 Shape infer_shape(const OpArgs& args) {
-  check_floating(args, 0);
+  check_number(args, 0);
   const Shape& shape = args.in[0].shape();
   const int axis = axis_of(args);
   if (shape[axis] == 0)
@@ -32,8 +32,9 @@ Shape infer_shape(const OpArgs& args) {
 
 /// Place of the first of n elements that is `extreme`, or of the first NaN where that is one.
 template <class T> std::int64_t place_of(const T* x, std::int64_t n, T extreme) {
-  const auto found = std::isnan(extreme) ? std::find_if(x, x + n, [](T value) { return std::isnan(value); })
-                                         : std::find(x, x + n, extreme);
+  if constexpr (std::is_integral_v<T>) return std::find(x, x + n, extreme) - x;
+  const auto is_nan = [](T value) { return value != value; };
+  const auto found = is_nan(extreme) ? std::find_if(x, x + n, is_nan) : std::find(x, x + n, extreme);
   return found - x;
 }
 
@@ -43,7 +44,7 @@ void extremes_of_rows(const T* data, std::int64_t rows, std::int64_t n, Write wr
   parallel::for_each(rows, std::max<std::int64_t>(1, 16384 / n), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const T* first = data + r * n;
-      const std::int64_t place = place_of(first, n, reduce::row_extreme(first, n, largest));
+      const std::int64_t place = place_of(first, n, reduce::extreme_of(first, n, largest));
       write(r, first[place], place);
     }
   });
@@ -111,7 +112,7 @@ template <bool largest, class T, class Write> void for_each_extreme(const Tensor
 
 template <bool largest> void value_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Tensor x = packed(args.in[0]);
-  visit_floating(x.dtype(), [&]<class T>() {
+  visit_number(x.dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
     for_each_extreme<largest, T>(x, axis_of(args), [y](std::int64_t i, T value, std::int64_t) { y[i] = value; });
   });
@@ -120,7 +121,7 @@ template <bool largest> void value_cpu(const OpArgs& args, std::span<Tensor> out
 template <bool largest> void place_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Tensor x = packed(args.in[0]);
   std::int64_t* y = out[0].mutable_data<std::int64_t>();
-  visit_floating(x.dtype(), [&]<class T>() {
+  visit_number(x.dtype(), [&]<class T>() {
     for_each_extreme<largest, T>(x, axis_of(args), [y](std::int64_t i, T, std::int64_t place) { y[i] = place; });
   });
 }
@@ -128,7 +129,7 @@ template <bool largest> void place_cpu(const OpArgs& args, std::span<Tensor> out
 template <bool largest> void both_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Tensor x = packed(args.in[0]);
   std::int64_t* places = out[1].mutable_data<std::int64_t>();
-  visit_floating(x.dtype(), [&]<class T>() {
+  visit_number(x.dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
     for_each_extreme<largest, T>(x, axis_of(args), [y, places](std::int64_t i, T value, std::int64_t place) {
       y[i] = value;
@@ -142,12 +143,15 @@ template <bool largest> void run_on_device(const OpArgs& args, const reduce::Dev
                         only(axis_of(args)), out);
 }
 template <bool largest> void value_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return run_on_host(value_cpu<largest>, args, out);
   run_on_device<largest>(args, {out[0], {}, {}});
 }
 template <bool largest> void place_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return run_on_host(place_cpu<largest>, args, out);
   run_on_device<largest>(args, {{}, out[0], {}});
 }
 template <bool largest> void both_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return run_on_host(both_cpu<largest>, args, out);
   run_on_device<largest>(args, {out[0], out[1], {}});
 }
 
@@ -179,7 +183,7 @@ Gradients both_rule(const VjpArgs& args) {
 
 /// Value and place by plain loops.
 template <bool largest> std::vector<Tensor> naive_both(const OpArgs& args) {
-  const Tensor& x = args.in[0];
+  const Tensor x = as_type(args.in[0], DType::f64);
   const AxisSplit s = split_at(x.shape(), axis_of(args));
   Tensor y = reference_output(infer_shape(args));
   Tensor places = Tensor::zeros(infer_shape(args), DType::i64);
@@ -206,11 +210,14 @@ std::vector<Sample> extreme_samples(DType dtype) {
           {{scattered(x({5, 6}, 4))}, axis(-1, false), "strided"},
           {{x({4, 1}, 5)}, axis(1, false), "axis of one element"},
           {{x({7}, 6)}, axis(0, false), "vector to scalar"},
-          {{x({0, 3}, 7)}, axis(1, false), "empty result"}};
+          {{x({0, 3}, 7)}, axis(1, false), "empty result"},
+          {{sample_whole({3, 33}, 308, -5, 6)}, axis(-1, false), "whole numbers, many equal"},
+          {{sample_whole({5, 6}, 309, 0, 200).to(DType::u8)}, axis(0, true), "bytes"},
+          {{sample_whole({4, 6}, 310, 0, 2).to(DType::boolean)}, axis(1, false), "truth values"}};
 }
 
 std::vector<Refusal> extreme_refusals() {
-  return {{{Tensor::zeros({2, 3}, DType::i64)}, {}, "x must be f32 or f64, it is i64"},
+  return {{{Tensor::zeros({2, 3}, DType::bf16)}, {}, "x must be f32, f64, i64, u8 or bool, it is bf16"},
           {{Tensor::zeros({2, 3})}, {{"axis", std::int64_t{2}}}, "axis 2 is outside"},
           {{Tensor::zeros({})}, {}, "axis -1 is named, but the tensor has no axes"},
           {{Tensor::zeros({2, 0})}, {}, "axis 1 has no elements: x is [2, 0]"}};

@@ -75,6 +75,12 @@ std::vector<Refusal> axes_refusals() {
   return list;
 }
 
+std::vector<Refusal> axes_number_refusals() {
+  std::vector<Refusal> list = axes_only_refusals();
+  list.push_back({{Tensor::zeros({2, 3}, DType::bf16)}, {}, "x must be f32, f64, i64, u8 or bool, it is bf16"});
+  return list;
+}
+
 std::vector<Symmetry> axes_symmetries(const Sample& sample) {
   const Shape& shape = sample.in[0].shape();
   const std::vector<std::int64_t> axes =

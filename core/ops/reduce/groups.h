@@ -126,6 +126,8 @@ struct SampleKind {
 std::vector<Sample> axes_samples(DType dtype, std::uint64_t tag, const SampleKind& kind = {}, const Attrs& extra = {});
 /// Calls that a floating reduction with `axes` refuses.
 std::vector<Refusal> axes_refusals();
+/// The same for one that takes whole numbers, too.
+std::vector<Refusal> axes_number_refusals();
 /// Calls that a reduction of any type with `axes` refuses.
 std::vector<Refusal> axes_only_refusals();
 /// Kept axes move with the output's; permuting a reduced axis changes nothing.

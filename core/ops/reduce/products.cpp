@@ -6,6 +6,7 @@
 #include "core/ops/reduce/product.h"
 #include "core/ops/reduce/rows.h"
 #include "core/ops/reduce/scans.h"
+#include "core/ops/reduce/whole.h"
 
 #include <fmt/format.h>
 
@@ -38,7 +39,14 @@ template <class T> std::vector<T> sorted(const T* x, std::int64_t n) {
   return factors;
 }
 
+std::vector<TensorSpec> prod_infer(const OpArgs& args) {
+  check_number(args, 0);
+  const DType dtype = args.in[0].dtype();
+  return {{result_shape(args), is_whole(dtype) ? DType::i64 : dtype}};
+}
+
 template <bool exact> void prod_cpu(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return whole_prod(args, out);
   const Groups groups = groups_of(args.in[0], axes_attribute(args));
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
@@ -50,6 +58,7 @@ template <bool exact> void prod_cpu(const OpArgs& args, std::span<Tensor> out) {
 }
 
 void prod_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return run_on_host(whole_prod, args, out);
   run_on_device("prod", device::ReduceKind::product, args.in[0], axes_attribute(args), {out[0], {}, {}});
 }
 
@@ -94,6 +103,8 @@ std::vector<Sample> prod_samples(DType dtype) {
   });
   list.push_back({{zeros}, {{"axes", std::vector<std::int64_t>{1}}}, "one, two, three and no zeros"});
   list.push_back({{Tensor::zeros({0, 3}, dtype)}, {{"axes", std::vector<std::int64_t>{0}}}, "of nothing: 1"});
+  const std::vector<Sample> whole = whole_axes_samples(1745);
+  list.insert(list.end(), whole.begin(), whole.end());
   return list;
 }
 
@@ -223,7 +234,7 @@ constinit const OpDef prod_op = row({
     .math = "y = product of x over the axes",
     .inputs = {{"x"}},
     .attributes = {axes_spec, keepdim_spec},
-    .infer = infer_floating,
+    .infer = prod_infer,
     .cpu = prod_cpu<false>,
     .exact = prod_cpu<true>,
     .cuda = prod_on_device,
@@ -241,7 +252,7 @@ constinit const OpDef prod_op = row({
       return {y};
     },
     .samples = prod_samples,
-    .refuses = axes_refusals,
+    .refuses = axes_number_refusals,
     .symmetries = axes_symmetries,
     .work = group_work<1>,
 });

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <fmt/format.h>
 
 namespace eg {
@@ -95,13 +96,30 @@ void scan_lines(const AxisSplit& s, bool reverse, T* y, const First& first, cons
 
 std::vector<TensorSpec> cumsum_infer(const OpArgs& args) {
   const DType dtype = args.in[0].dtype();
-  if (!is_floating(dtype) && dtype != DType::i64)
-    throw DTypeError(fmt::format("cumsum: x must be f32, f64 or i64, it is {}", name_of(dtype)));
+  check_number(args, 0);
   axis_of(args);
-  return {{args.in[0].shape(), dtype}};
+  return {{args.in[0].shape(), is_whole(dtype) ? DType::i64 : dtype}};
+}
+
+/// In 128 bits, which no line of numbers of 64 leaves.
+void whole_cumsum(const OpArgs& args, std::span<Tensor> out) {
+  __extension__ using Wide = __int128;
+  const Tensor x = packed(as_type(args.in[0], DType::i64));
+  const std::int64_t* from = x.numel() > 0 ? x.data<std::int64_t>() : nullptr;
+  std::atomic<bool> all = true;
+  const auto held = [&](Wide sum) {
+    if (sum != static_cast<std::int64_t>(sum)) all = false;
+    return sum;
+  };
+  scan_lines<Wide>(
+      split_at(x.shape(), axis_of(args)), args.attrs.flag("reverse"), out[0].mutable_data<std::int64_t>(),
+      [from](std::int64_t i) { return static_cast<Wide>(from[i]); },
+      [from, &held](std::int64_t i, Wide sum) { return held(sum + from[i]); });
+  if (!all) throw ValueError("cumsum: a sum is beyond integers of 64 bits; convert x with to(\"f64\")");
 }
 
 void cumsum_cpu(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return whole_cumsum(args, out);
   const Tensor x = packed(args.in[0]);
   const AxisSplit s = split_at(x.shape(), axis_of(args));
   const bool reverse = args.attrs.flag("reverse");
@@ -111,19 +129,16 @@ void cumsum_cpu(const OpArgs& args, std::span<Tensor> out) {
     scan_lines<State>(s, reverse, out[0].mutable_data<T>(), read,
                       [read](std::int64_t i, State z) { return z + read(i); });
   };
-  if (x.dtype() == DType::i64)
-    run.operator()<std::int64_t>(std::uint64_t{}); // wraps
-  else
-    visit_floating(x.dtype(), [&]<class T>() { run.template operator()<T>(double{}); });
+  visit_floating(x.dtype(), [&]<class T>() { run.template operator()<T>(double{}); });
 }
 
 /// Every place along a line by a sum or product of its own.
 template <bool product> std::vector<Tensor> naive(const OpArgs& args) {
-  const Tensor& x = args.in[0];
+  const Tensor x = is_whole(args.in[0].dtype()) ? as_type(args.in[0], DType::i64) : args.in[0];
   const AxisSplit s = split_at(x.shape(), axis_of(args));
   const bool reverse = !product && args.attrs.flag("reverse");
-  Tensor y = Tensor::zeros(x.shape(), x.dtype());
-  visit_dtype(x.dtype(), [&]<class T>() {
+  Tensor y = Tensor::zeros(x.shape(), is_whole(x.dtype()) ? DType::i64 : x.dtype());
+  visit_dtype(y.dtype(), [&]<class T>() {
     T* to = y.mutable_data<T>();
     for (std::int64_t i = 0; i < x.numel(); ++i) {
       const std::int64_t place = i / s.inner % s.extent;
@@ -159,6 +174,7 @@ std::vector<Sample> cumsum_samples(DType dtype) {
     list.push_back(s);
   }
   list.push_back({{Tensor::from<std::int64_t>({1, -4, 2, 7, 0, 5}, {2, 3})}, {{"axis", std::int64_t{1}}}, "integers"});
+  list.push_back({{sample_whole({7, 5}, 1639, 0, 2).to(DType::boolean)}, {{"axis", std::int64_t{0}}}, "truth values"});
   return list;
 }
 
@@ -176,8 +192,8 @@ template <int inputs> std::vector<Symmetry> line_symmetries(const Sample& sample
   return list;
 }
 
-std::vector<Refusal> axis_refusals(const char* words) {
-  return {{{Tensor::zeros({2, 3}, DType::boolean)}, {{"axis", std::int64_t{0}}}, words},
+std::vector<Refusal> axis_refusals(const char* words, DType refused = DType::boolean) {
+  return {{{Tensor::zeros({2, 3}, refused)}, {{"axis", std::int64_t{0}}}, words},
           {{Tensor::zeros({2, 3})}, {{"axis", std::int64_t{2}}}, "axis 2 is outside"},
           {{Tensor::zeros({2, 3})}, {}, "attribute 'axis' must be given"}};
 }
@@ -277,6 +293,7 @@ constinit const OpDef cumsum_op = row({
     .cpu = cumsum_cpu,
     .cuda =
         [](const OpArgs& args, std::span<Tensor> out) {
+          if (is_whole(args.in[0].dtype())) return run_on_host(whole_cumsum, args, out);
           scan_on_device(args, device::ScanKind::sum, args.attrs.flag("reverse"), {args.in[0], {}, out[0], {}});
         },
     .cuda_same_bits = true,
@@ -286,7 +303,7 @@ constinit const OpDef cumsum_op = row({
     },
     .reference = naive<false>,
     .samples = cumsum_samples,
-    .refuses = [] { return axis_refusals("x must be f32, f64 or i64, it is bool"); },
+    .refuses = [] { return axis_refusals("x must be f32, f64, i64, u8 or bool, it is bf16", DType::bf16); },
     .symmetries = line_symmetries<1>,
     .work = elementwise_work<1>,
 });

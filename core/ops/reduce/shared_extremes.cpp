@@ -4,6 +4,7 @@
 #include "core/ops/reduce/groups.h"
 #include "core/ops/reduce/on_device.h"
 #include "core/ops/reduce/rows.h"
+#include "core/ops/reduce/whole.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +14,7 @@ namespace {
 using namespace reduce;
 
 std::vector<TensorSpec> infer(const OpArgs& args) {
-  check_floating(args, 0);
+  check_number(args, 0);
   const Shape& shape = args.in[0].shape();
   const Shape out = result_shape(args);
   if (reduced_count(shape, axes_attribute(args)) == 0)
@@ -23,13 +24,14 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
 
 template <bool largest> void extreme_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Groups groups = groups_of(args.in[0], axes_attribute(args));
-  visit_floating(out[0].dtype(), [&]<class T>() {
+  visit_number(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
-    for_each_group<T>(groups, [&](std::int64_t g, const T* x) { y[g] = row_extreme(x, groups.extent, largest); });
+    for_each_group<T>(groups, [&](std::int64_t g, const T* x) { y[g] = extreme_of(x, groups.extent, largest); });
   });
 }
 
 template <bool largest> void extreme_on_device(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return run_on_host(extreme_cpu<largest>, args, out);
   run_on_device(args.op.name, largest ? device::ReduceKind::largest : device::ReduceKind::smallest, args.in[0],
                 axes_attribute(args), {out[0], {}, {}});
 }
@@ -50,10 +52,15 @@ template <bool largest> std::vector<Tensor> naive(const OpArgs& args) {
   return {y};
 }
 
-std::vector<Sample> samples(DType dtype) { return axes_samples(dtype, 1100, {2.0, 0.0, false}); }
+std::vector<Sample> samples(DType dtype) {
+  std::vector<Sample> list = axes_samples(dtype, 1100, {2.0, 0.0, false});
+  const std::vector<Sample> whole = whole_axes_samples(1120);
+  list.insert(list.end(), whole.begin(), whole.end());
+  return list;
+}
 
 std::vector<Refusal> refuses() {
-  std::vector<Refusal> list = axes_refusals();
+  std::vector<Refusal> list = axes_number_refusals();
   list.push_back({{Tensor::zeros({2, 0})}, {}, "the reduced axes have no elements: x is [2, 0]"});
   return list;
 }

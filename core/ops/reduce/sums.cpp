@@ -5,6 +5,7 @@
 #include "core/ops/reduce/axes.h"
 #include "core/ops/reduce/kernels.h"
 #include "core/ops/reduce/on_device.h"
+#include "core/ops/reduce/whole.h"
 
 #include <algorithm>
 #include <cmath>
@@ -81,8 +82,10 @@ Reduced axes_of(const OpArgs& args) {
 }
 
 std::vector<TensorSpec> infer_reduction(const OpArgs& args) {
-  check_floating(args, 0);
-  return {{reduce::reduced_shape(args.in[0].shape(), axes_of(args), args.attrs.flag("keepdim")), args.in[0].dtype()}};
+  check_number(args, 0);
+  const DType dtype = args.in[0].dtype(), of_whole = args.op.name == "mean" ? DType::f32 : DType::i64;
+  return {{reduce::reduced_shape(args.in[0].shape(), axes_of(args), args.attrs.flag("keepdim")),
+           is_whole(dtype) ? of_whole : dtype}};
 }
 
 double mean_factor(const OpArgs& args) {
@@ -132,12 +135,13 @@ Tensor spread(const VjpArgs& args, const Tensor& g) {
 }
 
 /// sum over the reduced axes by walking all elements; the output's place follows from strides that are 0 there.
-Tensor naive_sum(const Tensor& x, const Reduced& reduced, const Shape& out) {
-  const Shape kept = reduce::reduced_shape(x.shape(), reduced, true);
+Tensor naive_sum(const Tensor& any, const Reduced& reduced, const Shape& out) {
+  const Shape kept = reduce::reduced_shape(any.shape(), reduced, true);
   Shape strides = contiguous_strides(kept);
-  for (int axis = 0; axis < x.rank(); ++axis)
+  for (int axis = 0; axis < any.rank(); ++axis)
     if (reduced[static_cast<std::size_t>(axis)]) strides[axis] = 0;
   Tensor y = reference_output(out);
+  const Tensor x = as_type(any, DType::f64);
   for_each_offset2(x.shape(), x.strides(), strides,
                    [&](std::int64_t i, std::int64_t j) { values(y)[j] += values(x)[i]; });
   return y;
@@ -166,12 +170,34 @@ std::vector<Sample> reduction_samples(DType dtype) {
 std::vector<Sample> sum_samples(DType dtype) {
   std::vector<Sample> samples = reduction_samples(dtype);
   samples.push_back({{Tensor::zeros({0, 3}, dtype)}, {{"axes", std::vector<std::int64_t>{0}}}, "sum of nothing: 0"});
+  const std::vector<Sample> whole = reduce::whole_axes_samples(120);
+  samples.insert(samples.end(), whole.begin(), whole.end());
   return samples;
 }
 
+/// Groups of 8 and 4 elements, whose means f32 holds.
+std::vector<Sample> mean_samples(DType dtype) {
+  std::vector<Sample> samples = reduction_samples(dtype);
+  const std::vector<Sample> whole = reduce::whole_axes_samples(120);
+  samples.insert(samples.end(), whole.begin(), whole.end());
+  return samples;
+}
+
+/// The kernel for floating x, or the one for whole x.
+template <KernelFn floating, KernelFn whole> void by_type(const OpArgs& args, std::span<Tensor> out) {
+  is_whole(args.in[0].dtype()) ? whole(args, out) : floating(args, out);
+}
+template <KernelFn floating, KernelFn whole> void by_type_on_device(const OpArgs& args, std::span<Tensor> out) {
+  is_whole(args.in[0].dtype()) ? run_on_host(whole, args, out) : floating(args, out);
+}
+
+void sum_cpu(const OpArgs& args, std::span<Tensor> out) { run_sum(args.in[0], axes_of(args), 1.0, out[0]); }
+void sum_exact(const OpArgs& args, std::span<Tensor> out) { run_exact_sum(args.in[0], axes_of(args), 1.0, out[0]); }
+void sum_cuda(const OpArgs& args, std::span<Tensor> out) { sum_on_device(args, axes_of(args), out[0]); }
+
 std::vector<Refusal> reduction_refusals() {
   const Tensor x = Tensor::zeros({2, 3});
-  return {{{Tensor::zeros({2, 3}, DType::i64)}, {}, "x must be f32 or f64, it is i64"},
+  return {{{Tensor::zeros({2, 3}, DType::bf16)}, {}, "x must be f32, f64, i64, u8 or bool, it is bf16"},
           {{x}, {{"axes", std::vector<std::int64_t>{2}}}, "axis 2 is outside"},
           {{x}, {{"axes", std::vector<std::int64_t>{1, -1}}}, "axis -1 is named twice"},
           {{x}, {{"axes", std::int64_t{1}}}, "must be a list of integers"}};
@@ -243,9 +269,9 @@ constinit const OpDef sum_op = row({
     .inputs = {{"x"}},
     .attributes = {axes_attr, keepdim_attr},
     .infer = infer_reduction,
-    .cpu = [](const OpArgs& args, std::span<Tensor> out) { run_sum(args.in[0], axes_of(args), 1.0, out[0]); },
-    .exact = [](const OpArgs& args, std::span<Tensor> out) { run_exact_sum(args.in[0], axes_of(args), 1.0, out[0]); },
-    .cuda = [](const OpArgs& args, std::span<Tensor> out) { sum_on_device(args, axes_of(args), out[0]); },
+    .cpu = by_type<sum_cpu, reduce::whole_sum>,
+    .exact = by_type<sum_exact, reduce::whole_sum>,
+    .cuda = by_type_on_device<sum_cuda, reduce::whole_sum>,
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {spread(args, args.grad[0])};
@@ -266,9 +292,9 @@ constinit const OpDef mean_op = row({
     .inputs = {{"x"}},
     .attributes = {axes_attr, keepdim_attr},
     .infer = infer_reduction,
-    .cpu = mean_kernel<run_sum>,
-    .exact = mean_kernel<run_exact_sum>,
-    .cuda = mean_on_device,
+    .cpu = by_type<mean_kernel<run_sum>, reduce::whole_mean>,
+    .exact = by_type<mean_kernel<run_exact_sum>, reduce::whole_mean>,
+    .cuda = by_type_on_device<mean_on_device, reduce::whole_mean>,
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {spread(args, affine(args.grad[0], mean_factor(args), 0.0))};
@@ -280,7 +306,7 @@ constinit const OpDef mean_op = row({
       for (std::int64_t i = 0; i < y.numel(); ++i) values(y)[i] /= count;
       return {y};
     },
-    .samples = reduction_samples,
+    .samples = mean_samples,
     .refuses = reduction_refusals,
     .symmetries = axes_symmetries,
     .work = reduction_work,

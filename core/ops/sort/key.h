@@ -19,9 +19,14 @@ template <class T> using KeyOf = std::conditional_t<sizeof(T) == 4, std::uint32_
 template <class T> EG_DEVICE_FUNCTION KeyOf<T> key_of(T value, bool descending) {
   using Key = KeyOf<T>;
   constexpr Key sign = Key{1} << (8 * sizeof(Key) - 1);
-  const auto bits = std::bit_cast<Key>(value + T(0)); // -0 becomes 0
-  const Key order = (bits & sign) != 0 ? static_cast<Key>(~bits) : static_cast<Key>(bits | sign);
-  const Key key = value != value ? static_cast<Key>(~Key{0}) : order;
+  Key key = 0;
+  if constexpr (std::is_integral_v<T>) {
+    key = static_cast<Key>(static_cast<std::int64_t>(value)) ^ sign;
+  } else {
+    const auto bits = std::bit_cast<Key>(value + T(0)); // -0 becomes 0
+    const Key order = (bits & sign) != 0 ? static_cast<Key>(~bits) : static_cast<Key>(bits | sign);
+    key = value != value ? static_cast<Key>(~Key{0}) : order;
+  }
   return descending ? static_cast<Key>(~key) : key;
 }
 

@@ -60,7 +60,7 @@ namespace {
 using namespace sorting;
 
 std::vector<TensorSpec> sort_infer(const OpArgs& args) {
-  check_floating(args, 0);
+  check_number(args, 0);
   axis_of(args);
   return {{args.in[0].shape(), args.in[0].dtype()}, {args.in[0].shape(), DType::i64}};
 }
@@ -83,7 +83,7 @@ template <class T, class Write> void sort_lines(const OpArgs& args, const Write&
 
 void sort_cpu(const OpArgs& args, std::span<Tensor> out) {
   std::int64_t* indices = out[1].mutable_data<std::int64_t>();
-  visit_floating(out[0].dtype(), [&]<class T>() {
+  visit_number(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
     sort_lines<T>(args, [=](std::int64_t at, T value, std::int64_t place) {
       y[at] = value;
@@ -94,22 +94,24 @@ void sort_cpu(const OpArgs& args, std::span<Tensor> out) {
 
 void argsort_cpu(const OpArgs& args, std::span<Tensor> out) {
   std::int64_t* indices = out[0].mutable_data<std::int64_t>();
-  visit_floating(args.in[0].dtype(), [&]<class T>() {
+  visit_number(args.in[0].dtype(), [&]<class T>() {
     sort_lines<T>(args, [=](std::int64_t at, T, std::int64_t place) { indices[at] = place; });
   });
 }
 
 void sort_cuda(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return run_on_host(sort_cpu, args, out);
   sort_on_device(args, args.in[0].shape()[axis_of(args)], args.attrs.flag("descending"), false, out[0], out[1]);
 }
 
 void argsort_cuda(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return run_on_host(argsort_cpu, args, out);
   sort_on_device(args, args.in[0].shape()[axis_of(args)], args.attrs.flag("descending"), false, {}, out[0]);
 }
 
 /// An element's rank is the number of those before it: smaller ones, and equal ones at earlier places.
 std::vector<Tensor> naive(const OpArgs& args) {
-  const Tensor& x = args.in[0];
+  const Tensor x = as_type(args.in[0], DType::f64);
   const AxisSplit s = split_at(x.shape(), axis_of(args));
   const double sign = args.attrs.flag("descending") ? -1.0 : 1.0;
   Tensor y = reference_output(x.shape());
@@ -137,11 +139,14 @@ std::vector<Sample> samples(DType dtype) {
           {{scattered(x({5, 6}, 4))}, at(-1, true), "strided"},
           {{x({65}, 5)}, at(0, false), "a vector"},
           {{x({4, 1}, 6)}, at(1, false), "axis of one element"},
-          {{x({0, 3}, 7)}, at(1, false), "no lines"}};
+          {{x({0, 3}, 7)}, at(1, false), "no lines"},
+          {{sample_whole({3, 33}, 1808, -5, 6)}, {}, "whole numbers, many equal"},
+          {{sample_whole({40, 2}, 1809, 0, 200).to(DType::u8)}, at(0, true), "bytes, descending"},
+          {{sample_whole({4, 6}, 1810, 0, 2).to(DType::boolean)}, at(1, false), "truth values"}};
 }
 
 std::vector<Refusal> refuses() {
-  return {{{Tensor::zeros({2, 3}, DType::i64)}, {}, "x must be f32 or f64, it is i64"},
+  return {{{Tensor::zeros({2, 3}, DType::bf16)}, {}, "x must be f32, f64, i64, u8 or bool, it is bf16"},
           {{Tensor::zeros({2, 3})}, {{"axis", std::int64_t{2}}}, "axis 2 is outside"},
           {{Tensor::zeros({})}, {}, "axis -1 is named, but the tensor has no axes"}};
 }

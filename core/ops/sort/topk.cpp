@@ -12,7 +12,7 @@ namespace {
 using namespace sorting;
 
 std::vector<TensorSpec> infer(const OpArgs& args) {
-  check_floating(args, 0);
+  check_number(args, 0);
   const int axis = axis_of(args);
   Shape shape = args.in[0].shape();
   const std::int64_t k = args.attrs.integer("k");
@@ -33,7 +33,7 @@ void topk_cpu(const OpArgs& args, std::span<Tensor> out) {
   const std::int64_t k = args.attrs.integer("k");
   const bool in_order_of_size = args.attrs.flag("sorted");
   std::int64_t* indices = out[1].mutable_data<std::int64_t>();
-  visit_floating(out[0].dtype(), [&]<class T>() {
+  visit_number(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
     const auto write_best = [&](std::int64_t l, const T* first, auto& items, auto& spare) {
       choose(items, spare, k, static_cast<int>(sizeof(T)));
@@ -51,6 +51,7 @@ void topk_cpu(const OpArgs& args, std::span<Tensor> out) {
 }
 
 void topk_cuda(const OpArgs& args, std::span<Tensor> out) {
+  if (is_whole(args.in[0].dtype())) return run_on_host(topk_cpu, args, out);
   sort_on_device(args, args.attrs.integer("k"), args.attrs.flag("largest"), !args.attrs.flag("sorted"), out[0], out[1]);
 }
 
@@ -72,7 +73,7 @@ std::vector<std::int64_t> naive_places(const std::vector<double>& line, std::int
 }
 
 std::vector<Tensor> naive(const OpArgs& args) {
-  const Tensor& x = args.in[0];
+  const Tensor x = as_type(args.in[0], DType::f64);
   const AxisSplit s = split_at(x.shape(), axis_of(args));
   const std::int64_t k = args.attrs.integer("k");
   const Shape shape = infer(args)[0].shape;
@@ -105,7 +106,8 @@ std::vector<Sample> samples(DType dtype) {
           {{scattered(x({5, 6}, 4))}, best(6, -1), "all of a row, strided"},
           {{x({65}, 5)}, best(1, 0), "the largest"},
           {{x({4, 3}, 6)}, best(0, 1), "none"},
-          {{x({0, 3}, 7)}, best(2, 1), "no lines"}};
+          {{x({0, 3}, 7)}, best(2, 1), "no lines"},
+          {{sample_whole({3, 33}, 1828, -5, 6)}, best(4, 1), "whole numbers, many equal"}};
 }
 
 std::vector<Refusal> refuses() {
@@ -115,7 +117,7 @@ std::vector<Refusal> refuses() {
           {{x}, k(-1), "k is -1"},
           {{x}, {}, "attribute 'k' must be given"},
           {{x}, {{"k", std::int64_t{1}}, {"axis", std::int64_t{2}}}, "axis 2 is outside"},
-          {{Tensor::zeros({2, 3}, DType::i64)}, k(1), "x must be f32 or f64, it is i64"}};
+          {{Tensor::zeros({2, 3}, DType::bf16)}, k(1), "x must be f32, f64, i64, u8 or bool, it is bf16"}};
 }
 
 Work work(const OpArgs& args, std::span<const TensorSpec> out) {
