@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import cases
-import rows_image, rows_linalg, rows_loss, rows_math, rows_norm, rows_reduce, rows_shape, rows_sums  # noqa: E401, F401 (they fill cases.ROWS)
+import rows_image, rows_linalg, rows_loss, rows_math, rows_more, rows_norm, rows_reduce, rows_shape, rows_sums  # noqa: E401, F401 (they fill cases.ROWS)
 
 HERE = pathlib.Path(__file__).resolve().parent
 FLOATING = (torch.float64, torch.float32)

@@ -29,10 +29,12 @@ struct Function {
   Function {                                                                                                           \
 #NAME, &exact::NAME, [](double x) { return std::NAME(x); }, [](long double x) { return std::NAME(x); }, BOUND      \
   }
-const std::vector<Function> functions = {EG_FUNCTION(exp, 0.75),  EG_FUNCTION(exp2, 0.75), EG_FUNCTION(expm1, 1.0),
-                                         EG_FUNCTION(log, 0.51),  EG_FUNCTION(log2, 0.51), EG_FUNCTION(log1p, 0.75),
-                                         EG_FUNCTION(sin, 0.8),   EG_FUNCTION(cos, 0.8),   EG_FUNCTION(tan, 1.0),
-                                         EG_FUNCTION(atan, 0.51), EG_FUNCTION(erf, 1.5),   EG_FUNCTION(erfc, 2.5)};
+const std::vector<Function> functions = {
+    EG_FUNCTION(exp, 0.75),   EG_FUNCTION(exp2, 0.75),  EG_FUNCTION(expm1, 1.0),  EG_FUNCTION(log, 0.51),
+    EG_FUNCTION(log2, 0.51),  EG_FUNCTION(log1p, 0.75), EG_FUNCTION(sin, 0.8),    EG_FUNCTION(cos, 0.8),
+    EG_FUNCTION(tan, 1.0),    EG_FUNCTION(atan, 0.51),  EG_FUNCTION(erf, 1.5),    EG_FUNCTION(erfc, 2.5),
+    EG_FUNCTION(asin, 0.51),  EG_FUNCTION(acos, 0.51),  EG_FUNCTION(sinh, 0.8),   EG_FUNCTION(cosh, 0.8),
+    EG_FUNCTION(asinh, 0.75), EG_FUNCTION(acosh, 0.75), EG_FUNCTION(atanh, 0.75), EG_FUNCTION(log10, 0.51)};
 #undef EG_FUNCTION
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -121,6 +123,30 @@ TEST_CASE("functions of exact mode are within their bounds of the truth") {
   }
   INFO("pow ", at_x, " ", at_y);
   CHECK(worst <= 0.85);
+}
+
+TEST_CASE("the angle of a point in exact mode is within its bound of the truth") {
+  RandomStream random({.seed = 4});
+  double worst = 0.0, at_y = 0.0, at_x = 0.0;
+  for (int i = 0; i < 200000; ++i) {
+    double y = argument(random, i), x = argument(random, i / 3);
+    if (i % 4 == 0) { // the same size, however large or small
+      y = 2.0 * random.uniform() - 1.0;
+      x = 2.0 * random.uniform() - 1.0;
+      const int power = static_cast<int>(random.below(2000)) - 1000;
+      y = std::ldexp(y, power), x = std::ldexp(x, power);
+    }
+    const double error = test::ulp_error(exact::atan2(y, x), std::atan2(static_cast<long double>(y), x), 0.0L);
+    if (error > worst) worst = error, at_y = y, at_x = x;
+  }
+  INFO("atan2 ", at_y, " ", at_x);
+  CHECK(worst <= 0.51);
+  CHECK(worst > 0.3);
+  for (const double y : with_both_signs(special))
+    for (const double x : with_both_signs(special)) {
+      INFO("atan2 of ", y, " and ", x, ": ", exact::atan2(y, x), ", not ", std::atan2(y, x));
+      CHECK(alike(exact::atan2(y, x), std::atan2(y, x)));
+    }
 }
 
 TEST_CASE("functions of exact mode treat special arguments as the C library does") {

@@ -72,7 +72,8 @@ void look_at_nan(const OpDef& op, const Sample& sample, Extremes& found) {
     const std::string kinds = kinds_after(op, filled(sample, i, nan));
     const std::string name(op.inputs[op.variadic ? 0 : i].name);
     const bool stops = kinds.find("NaN") == std::string::npos && kinds != "index" && kinds != "refused";
-    if (stops) found.broken.push_back(fmt::format("NaN in {} gives {}", name, kinds));
+    if (stops && &op != &nansum_op) // which leaves NaN out
+      found.broken.push_back(fmt::format("NaN in {} gives {}", name, kinds));
     same = same && (texts.empty() || texts.front().substr(texts.front().find(": ")) == ": " + kinds);
     texts.push_back(name + ": " + kinds);
   }
