@@ -3,6 +3,8 @@
 #include "core/call.h"
 #include "core/device/adopted.h"
 #include "core/device/device.h"
+#include "core/element.h"
+#include "core/visit_dtype.h"
 
 #include "bindings.h"
 
@@ -400,11 +402,35 @@ Tensor from_numbers(nb::handle object, std::optional<DType> wanted) {
   if (nb::hasattr(object, "__array__")) return from_buffer(array, buffer_of(array), std::nullopt);
   const auto kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
   if (kind != "i" && kind != "b") refuse_large_integers(object);
+  if (kind == "M" || kind == "m")
+    throw nb::type_error(
+        fmt::format("tensor: elements of type {} are times, no numbers; a.astype('int64') counts their "
+                    "units, (a - a[0]) / np.timedelta64(1, 's') gives seconds",
+                    described(array))
+            .c_str());
   if (kind != "f" && kind != "i" && kind != "b")
     throw nb::type_error(
         fmt::format("tensor: {} is no array of numbers", nb::type_name(object.type()).c_str()).c_str());
   const nb::object own = kind == "f" && wanted != DType::f64 ? array.attr("astype")("float32") : array;
   return from_buffer(own, buffer_of(own), true);
+}
+
+/// Throws ValueError where a whole-number type does not hold an element: to() would take the nearest that it holds.
+void refuse_unheld(const Tensor& x, DType dtype) {
+  if (dtype != DType::u8 && dtype != DType::i64) return;
+  if (is_whole(x.dtype()) && (dtype == DType::i64 || x.dtype() != DType::i64)) return;
+  const PauseRecording pause;
+  const Tensor there = x.to(Device::cpu()).to(x.dtype() == DType::bf16 ? DType::f32 : x.dtype()).contiguous();
+  if (there.numel() == 0) return;
+  visit_dtype(there.dtype(), [&]<class T>() {
+    const T* v = there.data<T>();
+    for (std::int64_t i = 0; i < there.numel(); ++i) {
+      const auto value = static_cast<double>(v[i]);
+      if (dtype == DType::u8 ? !holds<std::uint8_t>(value) : !holds<std::int64_t>(value))
+        throw ValueError(fmt::format("tensor: {} is not a value of {}; x.to('{}') takes the nearest", value,
+                                     name_of(dtype), name_of(dtype)));
+    }
+  });
 }
 
 /// The object as a tensor, not yet of the type that is `wanted`.
@@ -425,6 +451,7 @@ Tensor import_array(nb::handle object, std::optional<DType> dtype, std::optional
   if (copy.has_value() && !*copy)
     throw ValueError(fmt::format("tensor: a copy is needed, and copy is False: its elements are {}, not {}",
                                  name_of(tensor.dtype()), name_of(*dtype)));
+  refuse_unheld(tensor, *dtype);
   return tensor.to(*dtype);
 }
 

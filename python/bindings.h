@@ -8,6 +8,7 @@
 #include "core/tensor.h"
 #include "signals.h"
 
+#include <exception>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -112,24 +113,39 @@ void set_item(Tensor& x, nb::handle index, nb::handle value);
 
 // --- keys of calls without a key ---
 
-/// The key of an argument; for None, the next of the default sequence (random.seed()).
-struct DefaultKey {
-  RandomKey key;
-  operator RandomKey() const { return key; } // NOLINT(google-explicit-constructor): it stands for one
+/// Takes the next key of the default sequence for one call, and gives it back where the call fails. Copies are draws of
+/// their own.
+class KeyDraw {
+public:
+  KeyDraw() = default;
+  KeyDraw(const KeyDraw&) {}
+  KeyDraw& operator=(const KeyDraw&) { return *this; }
+  ~KeyDraw();
+  /// The next key, the same one every time.
+  RandomKey key() const;
+
+private:
+  mutable std::optional<std::uint64_t> number_; ///< in the default sequence, where it was taken
+  int exceptions_ = std::uncaught_exceptions();
 };
-/// The next key of the default sequence.
-RandomKey next_default_key();
+/// The key of an argument; for None, the next of the default sequence (random.seed()) when it is first used.
+struct DefaultKey {
+  std::optional<RandomKey> given;
+  KeyDraw drawn;
+  operator RandomKey() const { return given ? *given : drawn.key(); } // NOLINT(google-explicit-constructor)
+};
 /// The key of a call, where None stands for the default.
 struct CallKey {
   std::optional<RandomKey> given;
+  KeyDraw drawn;
   /// For None, the next of the default sequence where `module` is in training; in evaluation nothing is drawn.
   template <class Module> RandomKey of(const Module& module) const {
     if (given) return *given;
-    return module.training() ? next_default_key() : RandomKey{};
+    return module.training() ? drawn.key() : RandomKey{};
   }
 };
-/// The key that `object` is, or the next of the default sequence for None; nullopt for other types.
-std::optional<RandomKey> key_or_next(nb::handle object);
+/// The key that `object` is; nullopt for other types.
+std::optional<RandomKey> key_from(nb::handle object);
 
 // --- the interpreter's lock ---
 
@@ -188,9 +204,8 @@ template <> struct nanobind::detail::type_caster<eg::python::DefaultKey> {
   NB_TYPE_CASTER(eg::python::DefaultKey, const_name("equigrad._core.random.Key | int | None"))
   bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept {
     try {
-      const std::optional<eg::RandomKey> key = eg::python::key_or_next(source);
-      if (key) value.key = *key;
-      return key.has_value();
+      value.given = source.is_none() ? std::nullopt : eg::python::key_from(source);
+      return source.is_none() || value.given.has_value();
     } catch (...) {
       return false;
     }
@@ -201,7 +216,7 @@ template <> struct nanobind::detail::type_caster<eg::python::CallKey> {
   NB_TYPE_CASTER(eg::python::CallKey, const_name("equigrad._core.random.Key | int | None"))
   bool from_python(handle source, std::uint32_t, cleanup_list*) noexcept {
     try {
-      value.given = source.is_none() ? std::nullopt : eg::python::key_or_next(source);
+      value.given = source.is_none() ? std::nullopt : eg::python::key_from(source);
       return source.is_none() || value.given.has_value();
     } catch (...) {
       return false;

@@ -139,8 +139,11 @@ nb::object missing_attribute(nb::handle self, const std::string& name) {
   if (nb::inst_ready(self))
     if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self)))
       if (const Tensor* tensor = made->find(name)) return to_python(*tensor);
-  throw nb::attribute_error(
-      fmt::format("'{}' object has no attribute '{}'", nb::str(self.type().attr("__name__")).c_str(), name).c_str());
+  const nb::object words = nb::module_::import_("equigrad._names").attr("WORDS").attr("get")(name);
+  throw nb::attribute_error(fmt::format("'{}' object has no attribute '{}'{}",
+                                        nb::str(self.type().attr("__name__")).c_str(), name,
+                                        words.is_none() ? "" : fmt::format(": {}", nb::str(words).c_str()))
+                                .c_str());
 }
 
 PyModule& made_in_python(nb::handle self, const char* asked) {

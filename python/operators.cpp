@@ -36,25 +36,39 @@ Tensor number_like(double number, const Tensor& x) {
 using WithTensor = Tensor (*)(const Tensor&, const Tensor&);
 using WithNumber = Tensor (*)(const Tensor&, double);
 
-/// Whether a whole number beside whole numbers stays one, beyond what a double holds.
-enum class Whole { rounded, kept };
+/// What whole numbers (i64, u8, bool) become beside a Python float: floats of the usual type, or nothing else, as in a
+/// comparison, which decides without rounding. `refused`: the operator takes no numbers.
+enum class BesideFloat { floats, whole, refused };
+
+/// A Python integer beside whole numbers is one, exactly. Throws ValueError beyond 64 bits.
+std::optional<std::int64_t> whole_operand(const Tensor& x, nb::handle other) {
+  if (!is_whole(x.dtype()) || PyBool_Check(other.ptr()) || PyIndex_Check(other.ptr()) == 0) return std::nullopt;
+  const std::optional<AttrValue> whole = attribute_from(other, AttrKind::integer);
+  return whole ? std::optional(std::get<std::int64_t>(*whole)) : std::nullopt;
+}
 
 /// Defines one operator; it returns NotImplemented for what it does not take, as Python expects.
 void define(nb::class_<Tensor>& cls, const char* name, WithTensor tensors, WithNumber number,
-            Whole whole = Whole::rounded) {
+            BesideFloat beside = BesideFloat::floats) {
   const std::string signature = std::string("def ") + name + "(self, other: typing.Any, /) -> Tensor";
   cls.def(
       name,
       [=](const Tensor& x, nb::handle other) -> nb::object {
-        if (whole == Whole::kept && x.dtype() == DType::i64)
-          if (const auto exact = whole_number_from(other))
-            return nb::cast(released([&] {
-              const DeviceScope there(x.device());
-              return tensors(x, Tensor::from<std::int64_t>({*exact}, {}));
-            }));
+        const bool compares = beside == BesideFloat::whole;
+        std::optional<std::int64_t> exact;
+        if (compares && is_whole(x.dtype())) exact = whole_number_from(other);
+        if (beside == BesideFloat::floats) exact = whole_operand(x, other);
+        if (exact)
+          return nb::cast(released([&] {
+            const DeviceScope there(x.device());
+            return tensors(x, Tensor::from<std::int64_t>({*exact}, {}));
+          }));
         const std::optional<Operand> y = operand_from(other);
         if (!y) return nb::borrow(Py_NotImplemented);
-        return nb::cast(released([&] { return y->number ? number(x, *y->number) : tensors(x, y->tensor); }));
+        return nb::cast(released([&] {
+          if (!y->number) return tensors(x, y->tensor);
+          return number(is_whole(x.dtype()) && beside == BesideFloat::floats ? x.to(DType::f32) : x, *y->number);
+        }));
       },
       nb::is_operator(), nb::sig(signature.c_str()));
 }
@@ -89,12 +103,12 @@ void bind_arithmetic(nb::class_<Tensor>& cls) {
 }
 
 void bind_comparisons(nb::class_<Tensor>& cls) {
-  define(cls, "__eq__", eq, eq, Whole::kept);
-  define(cls, "__ne__", ne, ne, Whole::kept);
-  define(cls, "__lt__", lt, lt, Whole::kept);
-  define(cls, "__le__", le, le, Whole::kept);
-  define(cls, "__gt__", gt, gt, Whole::kept);
-  define(cls, "__ge__", ge, ge, Whole::kept);
+  define(cls, "__eq__", eq, eq, BesideFloat::whole);
+  define(cls, "__ne__", ne, ne, BesideFloat::whole);
+  define(cls, "__lt__", lt, lt, BesideFloat::whole);
+  define(cls, "__le__", le, le, BesideFloat::whole);
+  define(cls, "__gt__", gt, gt, BesideFloat::whole);
+  define(cls, "__ge__", ge, ge, BesideFloat::whole);
   cls.def(
       "__hash__", [](const Tensor& x) { return static_cast<std::int64_t>(x.id()); }, "By identity of the value.");
 }
@@ -106,16 +120,6 @@ Tensor product(const Tensor& x, const Tensor& y) {
   Tensor out = matmul(row ? x.unsqueeze(0) : x, column ? y.unsqueeze(-1) : y);
   if (column) out = out.squeeze(-1);
   return row ? out.squeeze(column ? -1 : -2) : out;
-}
-
-/// The whole quotient below x / y: what x - remainder(x, y) has of y. floor(x / y) would be 10 for 1 and 0.1. It is
-/// taken where y is 0 and where the difference overflows. For a finite x and an infinite y: 0, or -1 for other signs.
-Tensor floor_quotient(const Tensor& x, const Tensor& y) {
-  const Tensor quotient = div(x, y), whole = round(div(sub(x, remainder(x, y)), y));
-  const Tensor small = floor(mul(sign(x), mul(sign(y), number_like(0.5, x)))); // -1 for other signs, else 0
-  const Tensor by_infinity = logical_and(isinf(y), isfinite(x));
-  const Tensor rounded_away = logical_and(logical_not(isfinite(whole)), logical_or(isfinite(x), eq(y, 0.0)));
-  return where(by_infinity, small, where(rounded_away, floor(quotient), whole));
 }
 
 Tensor unusable_number(const Tensor& x, double) {
@@ -131,17 +135,18 @@ Tensor of_truth(const Tensor& x, double) {
 void bind_tensor_operators(nb::class_<Tensor>& cls) {
   bind_arithmetic(cls);
   bind_comparisons(cls);
-  define(cls, "__matmul__", product, unusable_number);
+  define(cls, "__matmul__", product, unusable_number, BesideFloat::refused);
   define(
-      cls, "__rmatmul__", [](const Tensor& x, const Tensor& y) { return product(y, x); }, unusable_number);
-  define(cls, "__floordiv__", floor_quotient,
-         [](const Tensor& x, double s) { return floor_quotient(x, number_like(s, x)); });
+      cls, "__rmatmul__", [](const Tensor& x, const Tensor& y) { return product(y, x); }, unusable_number,
+      BesideFloat::refused);
+  define(cls, "__floordiv__", floor_divide,
+         [](const Tensor& x, double s) { return floor_divide(x, number_like(s, x)); });
   define(
-      cls, "__rfloordiv__", [](const Tensor& x, const Tensor& y) { return floor_quotient(y, x); },
-      [](const Tensor& x, double s) { return floor_quotient(number_like(s, x), x); });
-  define(cls, "__and__", logical_and, of_truth);
-  define(cls, "__or__", logical_or, of_truth);
-  define(cls, "__xor__", logical_xor, of_truth);
+      cls, "__rfloordiv__", [](const Tensor& x, const Tensor& y) { return floor_divide(y, x); },
+      [](const Tensor& x, double s) { return floor_divide(number_like(s, x), x); });
+  define(cls, "__and__", logical_and, of_truth, BesideFloat::refused);
+  define(cls, "__or__", logical_or, of_truth, BesideFloat::refused);
+  define(cls, "__xor__", logical_xor, of_truth, BesideFloat::refused);
   cls.def("__neg__", [](const Tensor& x) { return released([&] { return neg(x); }); })
       .def("__pos__", [](const Tensor& x) { return x; })
       .def("__abs__", [](const Tensor& x) { return released([&] { return abs(x); }); })

@@ -5,6 +5,7 @@
 #include "core/device/device.h"
 #include "core/element.h"
 #include "core/measure/op_reference.h"
+#include "core/ops/row_tools.h"
 #include "core/registry.h"
 #include "core/strided.h"
 
@@ -80,9 +81,10 @@ bool is_number_of_numpy(nb::handle value) {
 
 /// Whether NumPy, PyTorch or JAX call an attribute `name` that a row calls `own`.
 bool is_other_name(std::string_view own, std::string_view name) {
-  constexpr std::array<std::array<std::string_view, 4>, 4> alike = {{{"axes", "axis", "dim", "dims"},
+  constexpr std::array<std::array<std::string_view, 4>, 5> alike = {{{"axes", "axis", "dim", "dims"},
                                                                      {"keepdim", "keepdims", "", ""},
                                                                      {"correction", "ddof", "", ""},
+                                                                     {"p", "ord", "", ""},
                                                                      {"eps", "epsilon", "", ""}}};
   return std::ranges::any_of(alike, [&](const auto& names) {
     return std::ranges::find(names, own) != names.end() && std::ranges::find(names, name) != names.end();
@@ -185,7 +187,7 @@ private:
   void fill_numbers() {
     if (std::none_of(in_.begin(), in_.end(), [](const Tensor& x) { return x.defined(); })) keep_types_of_numpy();
     if (numbers_.empty()) return;
-    const DType dtype = type_of_numbers();
+    const DType dtype = mixed_type(type_of_numbers());
     const auto first = std::find_if(in_.begin(), in_.end(), [](const Tensor& x) { return x.defined(); });
     const DeviceScope there(first != in_.end() ? first->device() : current_device());
     for (const auto& [slot, number] : numbers_) in_[slot] = element(slot, number, dtype);
@@ -199,6 +201,13 @@ private:
       in_[slot] = tensor_from(number, input_words(slot).c_str());
       return true;
     });
+  }
+
+  /// Beside whole numbers, where a row takes both, integers are i64 and a float makes all of them f32.
+  DType mixed_type(DType dtype) const {
+    if (!mixes_types(op_) || !is_whole(dtype)) return dtype;
+    const auto is_float = [](const auto& given) { return PyIndex_Check(given.second.ptr()) == 0; };
+    return std::any_of(numbers_.begin(), numbers_.end(), is_float) ? DType::f32 : DType::i64;
   }
 
   /// A number in the place of a tensor has the element type of the first tensor that is not a condition. Beside a

@@ -7,12 +7,14 @@
 #include "constants.h"
 
 #include <fmt/format.h>
+#include <mutex>
 
 namespace eg::python {
 namespace {
 
-/// The default sequence: number n of it is seed's fold(n). Only with the interpreter's lock.
+/// The default sequence: number n of it is seed's fold(n). Keys are drawn with and without the interpreter's lock.
 struct DefaultSequence {
+  std::mutex mutex;
   std::uint64_t seed = 0, drawn = 0;
 };
 DefaultSequence& default_sequence() {
@@ -58,13 +60,22 @@ void bind_key(nb::module_& m) {
 
 } // namespace
 
-RandomKey next_default_key() {
+RandomKey KeyDraw::key() const {
   DefaultSequence& sequence = default_sequence();
-  return RandomKey{sequence.seed, 0x64656661756c74 /* "default" */}.fold(sequence.drawn++);
+  const std::lock_guard lock(sequence.mutex);
+  if (!number_) number_ = sequence.drawn++;
+  return RandomKey{sequence.seed, 0x64656661756c74 /* "default" */}.fold(*number_);
 }
 
-std::optional<RandomKey> key_or_next(nb::handle object) {
-  if (object.is_none()) return next_default_key();
+/// The last key of all can be given back: one that was drawn later, by another thread, stays what it is.
+KeyDraw::~KeyDraw() {
+  if (!number_ || std::uncaught_exceptions() == exceptions_) return;
+  DefaultSequence& sequence = default_sequence();
+  const std::lock_guard lock(sequence.mutex);
+  if (sequence.drawn == *number_ + 1) sequence.drawn = *number_;
+}
+
+std::optional<RandomKey> key_from(nb::handle object) {
   if (PyBool_Check(object.ptr())) return std::nullopt; // nn.Linear(2, 3, False) means bias=False elsewhere
   RandomKey key;
   return nb::try_cast(object, key) ? std::optional(key) : std::nullopt;
@@ -76,7 +87,10 @@ void bind_random(nb::module_& parent) {
   m.def(
       "seed",
       [](std::uint64_t seed) {
-        default_sequence() = {seed, 0};
+        DefaultSequence& sequence = default_sequence();
+        const std::lock_guard lock(sequence.mutex);
+        sequence.seed = seed;
+        sequence.drawn = 0;
       },
       "seed"_a,
       "Begins the default sequence anew: functions and modules that are given no key take its next one each. It begins "

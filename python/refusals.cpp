@@ -61,6 +61,19 @@ bool is_method_of(const std::string& type, const std::string& method, const std:
   }
 }
 
+/// "; gradients come from a tape: ..." where an argument was given that other libraries have; else nothing.
+std::string hint_for(const std::string& given) {
+  try {
+    const nb::object words = nb::module_::import_("equigrad._names").attr("ARGUMENT_WORDS");
+    for (const auto [name, text] : nb::cast<nb::dict>(words))
+      if (given.find(nb::cast<std::string>(name) + ":") != std::string::npos ||
+          given.find(nb::cast<std::string>(name) + " =") != std::string::npos)
+        return "; " + nb::cast<std::string>(text);
+  } catch (const std::exception&) { // while the package is imported
+  }
+  return {};
+}
+
 /// nanobind's words on several lines as one line; other words as they are.
 std::string on_one_line(std::string_view words) {
   const std::size_t end_of_name = words.find(mark);
@@ -90,8 +103,10 @@ std::string on_one_line(std::string_view words) {
       }
     taken.push_back(arguments);
   }
+  const std::string hint = hint_for(given);
   if (!type.empty()) given.erase(0, given.find(',') == std::string::npos ? given.size() : given.find(',') + 2);
-  return fmt::format("{}: it takes {}, and was given ({})", called(name, type), fmt::join(taken, " or "), given);
+  return fmt::format("{}: it takes {}, and was given ({}){}", called(name, type), fmt::join(taken, " or "), given,
+                     hint);
 }
 
 } // namespace

@@ -3,7 +3,14 @@
 # Another library's name of an operation: it is the same function.
 OPERATIONS = {
     "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
     "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "argwhere": "nonzero",
     "broadcast_to": "expand",
     "cat": "concat",
     "clip": "clamp",
@@ -16,6 +23,7 @@ OPERATIONS = {
     "greater_equal": "ge",
     "less": "lt",
     "less_equal": "le",
+    "mod": "remainder",
     "multiply": "mul",
     "negative": "neg",
     "not_equal": "ne",
@@ -23,6 +31,7 @@ OPERATIONS = {
     "subtract": "sub",
     "take_along_axis": "gather",
     "take_along_dim": "gather",
+    "tile": "repeat",
     "true_divide": "div",
 }
 
@@ -36,7 +45,7 @@ WORDS = {
     "requires_grad_": _RECORD,
     "retain_grad": _RECORD,
     "is_leaf": _RECORD,
-    "zero_grad": "gradients are values, not state: there is nothing to clear",
+    "zero_grad": "gradients are values, not state: there is nothing to clear; tape.gradient(loss, parameters) makes new ones",
     "data": "write to the elements with x[...] = values, outside a tape",
     "float16": "there is no float16; bfloat16 is stored in 16 bits",
     "int32": "integers have 64 bits: int64",
@@ -46,7 +55,6 @@ WORDS = {
     "copy_": "x[...] = values, outside a tape",
     "zero_": "x.fill(0), outside a tape",
     "fill_": "x.fill(value), outside a tape",
-    "nonzero": "the number of results would depend on the values; use x[mask], or np.nonzero(x.numpy())",
     "vmap": "operations take leading axes as a batch; eg.per_sample_gradients gives a gradient for each sample",
     "jit": "operations run as they are called; there is nothing to compile",
     "compile": "operations run as they are called; there is nothing to compile",
@@ -61,7 +69,14 @@ WORDS = {
     "device_put": "x.to('cuda')",
     "inference_mode": "with eg.no_grad():",
     "autograd": _RECORD,
+    "DataLoader": "eg.data.Loader(dataset, batch_size=...)",
+    "Dataset": "eg.data.ArrayDataset(images, labels)",
+    "TensorDataset": "eg.data.ArrayDataset(images, labels)",
+    "percentile": "eg.quantile(x, p / 100)",
 }
+
+# The same for arguments of functions that make tensors.
+ARGUMENT_WORDS = {"requires_grad": _RECORD}
 
 # The same for modules.
 MODULE_WORDS = {
