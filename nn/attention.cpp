@@ -2,6 +2,7 @@
 
 #include "core/device/device.h"
 
+#include "nn/attention_recorder.h"
 #include "nn/config_checks.h"
 
 #include <fmt/format.h>
@@ -70,8 +71,7 @@ Tensor MultiHeadAttention::attend_dropping(const Heads& h, const AttentionOption
   const auto repeated = [&](const Tensor& t) {
     return heads == config.key_heads() ? t : repeat_interleave(t, heads / config.key_heads(), 1);
   };
-  const double scale = options.scale != 0.0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(head_dim));
-  const Tensor products = matmul(h.q, repeated(h.k).transpose(-1, -2)) * scale;
+  const Tensor products = matmul(h.q, repeated(h.k).transpose(-1, -2)) * scale();
   const Tensor scores = dropout(masked_softmax(products, options.mask, options.causal), config.dropout, key);
   return matmul(scores, repeated(h.v));
 }
@@ -110,7 +110,16 @@ Tensor MultiHeadAttention::attend(const Tensor& x, const AttentionContext& conte
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& addend, const AttentionContext& context,
                                       RandomKey key) const {
   const Scope scope(*this);
-  return proj(attend(x, context, key), addend);
+  const Tensor y = called({&x, &addend, &context.mask, &context.positions}, proj(attend(x, context, key), addend));
+  if (AttentionRecorder* recorder = AttentionRecorder::current()) {
+    if (context.has_cache()) throw ValueError("attention: a trace does not see the keys of a key-value cache");
+    recorder->add({trace(x, context), scale()});
+  }
+  return y;
+}
+
+double MultiHeadAttention::scale() const {
+  return config.scale != 0.0 ? config.scale : 1.0 / std::sqrt(static_cast<double>(head_dim));
 }
 
 MultiHeadAttention::Trace MultiHeadAttention::trace(const Tensor& x, const AttentionContext& context) const {

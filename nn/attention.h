@@ -66,6 +66,9 @@ public:
   };
   Trace trace(const Tensor& x, const AttentionContext& context = {}) const;
 
+  /// The factor of Q K^T: config.scale, or 1/sqrt(head_dim).
+  double scale() const;
+
   const AttentionConfig config;
   const std::int64_t dim, heads, head_dim;
   Linear qkv, proj;

@@ -57,7 +57,8 @@ MaskedLmHead::MaskedLmHead(const BertConfig& c, RandomKey key)
 
 Tensor MaskedLmHead::operator()(const Tensor& hidden, const Tensor& embedding) const {
   const Scope scope(*this);
-  return linear(norm(activate(dense(hidden), activation)), decoder.defined() ? decoder : embedding, bias);
+  return called({&hidden, &embedding},
+                linear(norm(activate(dense(hidden), activation)), decoder.defined() ? decoder : embedding, bias));
 }
 
 Bert::Bert(const BertConfig& c, RandomKey key)
@@ -102,7 +103,8 @@ Tensor Bert::encode(const Tensor& z, const Tensor& attention_mask, RandomKey key
 }
 
 Tensor Bert::operator()(const BertInput& input, RandomKey key) const {
-  return encode(embed(input, key.fold(0)), input.attention_mask, key.fold(1));
+  return called({&input.ids, &input.attention_mask, &input.token_types, &input.positions, &input.embeddings},
+                encode(embed(input, key.fold(0)), input.attention_mask, key.fold(1)));
 }
 
 Tensor Bert::pool(const Tensor& hidden) const {

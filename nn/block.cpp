@@ -55,7 +55,9 @@ Tensor Block::transform(const Tensor& y, RandomKey key, bool read) const {
 }
 
 Tensor Block::operator()(const Tensor& x, const AttentionContext& context, RandomKey key) const {
-  if (!config.checkpoint || !graph_recording() || context.has_cache()) return run(x, context, key);
+  // A hook may replace what is computed again: it must see the values, once.
+  const bool again_later = config.checkpoint && graph_recording() && !context.has_cache() && !has_forward_hooks();
+  if (!again_later) return run(x, context, key);
   // The parameters are those of the forward pass, also when a ParameterScope has ended since.
   const auto again = [this, context, key, values = parameters()](const Tensor& in, bool read) {
     const ParameterScope scope(*this, values);
@@ -66,7 +68,7 @@ Tensor Block::operator()(const Tensor& x, const AttentionContext& context, Rando
 
 Tensor Block::run(const Tensor& x, const AttentionContext& context, RandomKey key, bool read) const {
   const Scope scope(*this);
-  return transform(attend(x, context, key.fold(0)), key.fold(1), read);
+  return called({&x, &context.mask, &context.positions}, transform(attend(x, context, key.fold(0)), key.fold(1), read));
 }
 
 Tensor Block::traced(const Tensor& x, MultiHeadAttention::Trace& trace, const AttentionContext& context) const {

@@ -30,7 +30,7 @@ Conv2d::Conv2d(std::int64_t in, std::int64_t out, Size2 kernel, RandomKey key, c
 
 Tensor Conv2d::operator()(const Tensor& x) const {
   const Scope scope(*this);
-  return conv2d(x, weight, bias, options);
+  return called({&x}, conv2d(x, weight, bias, options));
 }
 
 DropPath::DropPath(double p_) : p(p_) {
@@ -38,9 +38,8 @@ DropPath::DropPath(double p_) : p(p_) {
 }
 
 Tensor DropPath::operator()(const Tensor& x, RandomKey key) const {
-  if (!training() || p == 0.0) return x;
   const Scope scope(*this);
-  return drop_path(x, p, key);
+  return called({&x}, training() && p > 0.0 ? drop_path(x, p, key) : x);
 }
 
 } // namespace eg::nn

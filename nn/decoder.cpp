@@ -166,6 +166,7 @@ Tensor Decoder::operator()(const DecoderInput& input, DecoderCache* cache, Rando
   const Tensor z = embed(input, cache != nullptr ? cache->length() : 0, key.fold(0));
   Rollback rollback(cache);
   Tensor hidden = norm(encode(z, input, cache, key.fold(1)));
+  hidden = called({&input.ids, &input.attention_mask, &input.positions, &input.token_types, &input.embeddings}, hidden);
   rollback.dismiss();
   return hidden;
 }

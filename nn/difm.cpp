@@ -2,6 +2,7 @@
 
 #include "core/device/device.h"
 
+#include "nn/attention_recorder.h"
 #include "nn/config_checks.h"
 #include "nn/init.h"
 
@@ -90,12 +91,12 @@ Tensor FieldEmbedding::operator()(const Tensor& ids, const Tensor& values) const
   } else if (values.defined()) {
     throw ValueError("difm: values were given and the model has no numeric fields");
   }
-  if (!of_values.defined()) return of_ids;
-  if (!of_ids.defined()) return of_values;
+  if (!of_values.defined()) return called({&ids, &values}, of_ids);
+  if (!of_ids.defined()) return called({&ids, &values}, of_values);
   if (ids.size(0) != values.size(0))
     throw ShapeError(fmt::format("difm: ids and values differ in their number of rows: ids is {}, values is {}",
                                  ids.shape().str(), values.shape().str()));
-  return concat({of_ids, of_values}, 1);
+  return called({&ids, &values}, concat({of_ids, of_values}, 1));
 }
 
 Difm::Difm(const DifmConfig& c, RandomKey key)
@@ -126,7 +127,16 @@ Tensor Difm::embed(const Tensor& ids, const Tensor& values) const {
 
 Tensor Difm::vector_wise(const Tensor& e) const {
   const Scope scope(*this);
-  const Tensor attended = attention_qkv(qkv(e), config.heads, 1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
+  const Tensor all = qkv(e);
+  const Tensor attended = attention_qkv(all, config.heads, scale);
+  if (AttentionRecorder* recorder = AttentionRecorder::current()) {
+    const Tensor parts = all.reshape({e.size(0), e.size(1), 3, config.heads, config.head_dim}).permute({2, 0, 3, 1, 4});
+    const Tensor q = parts.select(0, 0), k = parts.select(0, 1), v = parts.select(0, 2);
+    const AttentionParts attention = attention_explicit(q, k, v, scale);
+    recorder->add(
+        {{.q = q, .k = k, .v = v, .scores = attention.scores, .a = attention.output, .output = attended}, scale});
+  }
   return activate(residual(e, attended), config.activation);
 }
 
@@ -157,7 +167,7 @@ Tensor Difm::machine(const Tensor& ids, const Tensor& values, const Tensor& e, c
 
 Tensor Difm::operator()(const Tensor& ids, const Tensor& values, RandomKey key) const {
   const Tensor e = embed(ids, values);
-  return machine(ids, values, e, factors(vector_wise(e), bit_wise(e, key)));
+  return called({&ids, &values}, machine(ids, values, e, factors(vector_wise(e), bit_wise(e, key))));
 }
 
 } // namespace eg::nn

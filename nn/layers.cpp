@@ -53,7 +53,7 @@ Tensor Linear::operator()(const Tensor& x) const { return (*this)(x, Tensor()); 
 
 Tensor Linear::operator()(const Tensor& x, const Tensor& addend) const {
   const Scope scope(*this);
-  return narrow_.defined() ? narrow_.linear(x, bias, addend) : linear(x, weight, bias, addend);
+  return called({&x, &addend}, narrow_.defined() ? narrow_.linear(x, bias, addend) : linear(x, weight, bias, addend));
 }
 
 void Linear::narrow(WeightStorage storage) {
@@ -72,7 +72,7 @@ LayerNorm::LayerNorm(std::int64_t dim, double eps_) : eps(eps_) {
 
 Tensor LayerNorm::operator()(const Tensor& x) const {
   const Scope scope(*this);
-  return layer_norm(x, weight, bias, eps);
+  return called({&x}, layer_norm(x, weight, bias, eps));
 }
 
 Embedding::Embedding(std::int64_t count, std::int64_t dim, RandomKey key, std::int64_t padding_) : padding(padding_) {
@@ -85,19 +85,19 @@ Embedding::Embedding(std::int64_t count, std::int64_t dim, RandomKey key, std::i
 
 Tensor Embedding::operator()(const Tensor& ids) const {
   const Scope scope(*this);
-  if (narrow_.defined()) return narrow_.rows(ids);
+  if (narrow_.defined()) return called({&ids}, narrow_.rows(ids));
   Tensor rows = embedding(weight, ids);
   // Without values a tape still records that the ids are compared with this one.
   if (padding >= 0 && !ids.has_storage())
     static_cast<void>(eq(ids, Tensor::full({}, static_cast<double>(padding), DType::i64)));
-  if (padding < 0 || !graph_recording()) return rows;
+  if (padding < 0 || !graph_recording()) return called({&ids}, rows);
   Tensor is_padding, constant;
   {
     const PauseRecording pause;
     is_padding = eq(ids, static_cast<double>(padding)).unsqueeze(-1);
     constant = embedding(weight, ids);
   }
-  return where(is_padding, constant, rows);
+  return called({&ids}, where(is_padding, constant, rows));
 }
 
 Tensor Embedding::logits(const Tensor& hidden) const {
@@ -116,9 +116,8 @@ Dropout::Dropout(double p_) : p(p_) {
 }
 
 Tensor Dropout::operator()(const Tensor& x, RandomKey key) const {
-  if (!training() || p == 0.0) return x;
   const Scope scope(*this);
-  return dropout(x, p, key);
+  return called({&x}, training() && p > 0.0 ? dropout(x, p, key) : x);
 }
 
 Tensor activate(const Tensor& x, Activation activation) {
@@ -183,7 +182,7 @@ Tensor Mlp::hidden(const Tensor& x) const {
     const std::int64_t width = both.size(-1) / 2;
     return gated_product(slice(both, -1, 0, width), slice(both, -1, width, 2 * width), activation);
   }
-  if (fc1.is_narrow() || (activation != Activation::gelu && activation != Activation::gelu_tanh))
+  if (fc1.is_narrow() || fc1.has_own_hooks() || (activation != Activation::gelu && activation != Activation::gelu_tanh))
     return activate(fc1(x), activation);
   const PlaceScope place(fc1.name()); // the fused call stands for fc1 and the activation
   return linear_gelu(x, fc1.weight, fc1.bias, activation == Activation::gelu_tanh);
@@ -191,7 +190,7 @@ Tensor Mlp::hidden(const Tensor& x) const {
 
 Tensor Mlp::operator()(const Tensor& x, const Tensor& addend) const {
   const Scope scope(*this);
-  return fc2(hidden(x), addend);
+  return called({&x, &addend}, fc2(hidden(x), addend));
 }
 
 Tensor Mlp::forward_shape_only(const Tensor& x, const Tensor& addend) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -81,8 +82,80 @@ void Module::register_buffer(Tensor& buffer) { buffers_.push_back(&buffer); }
 void Module::register_narrow(Tensor& part) { narrow_parts_.push_back(&part); }
 
 void Module::register_module(std::string name, Module& child) {
+  child.parent_ = this;
+  register_shared_module(std::move(name), child);
+}
+
+void Module::register_shared_module(std::string name, Module& child) {
   child.name_ = name;
   entries_.push_back({.name = std::move(name), .tensor = nullptr, .child = &child, .trained = false});
+}
+
+void Module::replace_shared_module(const Module& old, Module& child) {
+  for (Entry& entry : entries_)
+    if (entry.child == &old) {
+      child.name_ = entry.name;
+      entry.child = &child;
+    }
+}
+
+bool Module::assign_parameter(std::string_view name, const Tensor& value) {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& e) { return e.tensor != nullptr && e.name == name; });
+  if (entry == entries_.end()) return false;
+  const Tensor& old = *entry->tensor;
+  if (!value.has_storage()) throw ValueError(fmt::format("module: '{}' is given a tensor without values", name));
+  if (value.shape() != old.shape())
+    throw ShapeError(fmt::format("module: '{}' is {}, the tensor that is assigned {}", name, old.shape().str(),
+                                 value.shape().str()));
+  if (value.dtype() != old.dtype())
+    throw DTypeError(fmt::format("module: '{}' is {}, the tensor that is assigned {}; convert it first", name,
+                                 eg::name_of(old.dtype()), eg::name_of(value.dtype())));
+  if (old.has_storage() && value.device() != old.device())
+    throw DeviceError(fmt::format("module: '{}' is on {}, the tensor that is assigned on {}; move it first", name,
+                                  old.device().str(), value.device().str()));
+  *entry->tensor = value;
+  entry->assigned = true;
+  return true;
+}
+
+void Module::collect_assigned(std::vector<const Tensor*>& out) const {
+  for (const Entry& entry : entries_) {
+    if (entry.assigned) out.push_back(entry.tensor);
+    if (entry.child != nullptr) entry.child->collect_assigned(out);
+  }
+}
+
+std::vector<Tensor*> Module::same_parameter(Tensor* slot) const {
+  std::vector<const Tensor*> assigned;
+  collect_assigned(assigned);
+  const auto is_assigned = [&](const Tensor* one) {
+    return std::find(assigned.begin(), assigned.end(), one) != assigned.end();
+  };
+  std::vector<Tensor*> same = {slot};
+  if (assigned.empty()) return same;
+  NamedSlots slots;
+  collect(Slots::trained, "", slots);
+  for (const auto& [name, other] : slots)
+    if (other != slot && other->id() == slot->id() && (is_assigned(other) || is_assigned(slot))) same.push_back(other);
+  return same;
+}
+
+void Module::collect_entries(std::vector<Entry*>& out) {
+  for (Entry& entry : entries_) {
+    if (entry.tensor != nullptr) out.push_back(&entry);
+    if (entry.child != nullptr) entry.child->collect_entries(out);
+  }
+}
+
+void Module::mark_shared() {
+  std::vector<Entry*> entries;
+  collect_entries(entries);
+  std::unordered_map<std::uint64_t, const Tensor*> first;
+  for (Entry* entry : entries) {
+    const auto [at, is_first] = first.emplace(entry->tensor->id(), entry->tensor);
+    if (!is_first && at->second != entry->tensor) entry->assigned = true;
+  }
 }
 
 void Module::collect(Slots which, const std::string& prefix, NamedSlots& out) const {
@@ -99,6 +172,18 @@ NamedSlots Module::named_slots(Slots which) const {
   if (which == Slots::trained) { // a part that stands under two names has one parameter
     std::unordered_set<const Tensor*> seen;
     std::erase_if(slots, [&](const auto& slot) { return !seen.insert(slot.second).second; });
+    std::vector<const Tensor*> assigned;
+    collect_assigned(assigned);
+    if (!assigned.empty()) { // and so has a tensor that was assigned to several
+      const std::unordered_set<const Tensor*> marked(assigned.begin(), assigned.end());
+      std::unordered_map<std::uint64_t, bool> before; // by id: whether one of those was assigned
+      std::erase_if(slots, [&](const auto& slot) {
+        const bool is_assigned = marked.contains(slot.second);
+        const auto [at, is_first] = before.emplace(slot.second->id(), is_assigned);
+        if (is_first) return false;
+        return is_assigned || std::exchange(at->second, at->second || is_assigned);
+      });
+    }
   }
   return slots;
 }
@@ -168,7 +253,11 @@ void Module::to(DType dtype) {
   // Whatever can throw comes first: a model is converted or left as it was.
   std::vector<Tensor> converted;
   converted.reserve(slots.size());
-  for (const Tensor* slot : slots) converted.push_back(slot->to(dtype));
+  std::unordered_map<std::uint64_t, std::size_t> first; // tensors that are one stay one
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto [at, is_first] = first.emplace(slots[i]->id(), i);
+    converted.push_back(is_first ? slots[i]->to(dtype) : converted[at->second]);
+  }
   for (std::size_t i = 0; i < slots.size(); ++i) *slots[i] = std::move(converted[i]);
 }
 
@@ -204,6 +293,43 @@ Device Module::device() const {
   for (const Tensor* slot : slots)
     if (slot->has_storage()) return slot->device();
   return Device::cpu();
+}
+
+std::uint64_t Module::add_forward_hook(ForwardHook hook) {
+  if (!hooks_) hooks_ = std::make_unique<Hooks>();
+  static std::atomic<std::uint64_t> numbers = 0; // none is given twice: a stale one removes nothing
+  const std::uint64_t number = ++numbers;
+  hooks_->emplace_back(number, std::make_shared<const ForwardHook>(std::move(hook)));
+  return number;
+}
+
+void Module::remove_forward_hook(std::uint64_t hook) {
+  if (!hooks_) return;
+  std::erase_if(*hooks_, [&](const auto& one) { return one.first == hook; });
+  if (hooks_->empty()) hooks_.reset();
+}
+
+std::vector<std::shared_ptr<const ForwardHook>> Module::forward_hooks() const {
+  std::vector<std::shared_ptr<const ForwardHook>> list;
+  if (hooks_)
+    for (const auto& [number, hook] : *hooks_) list.push_back(hook);
+  return list;
+}
+
+bool Module::has_forward_hooks() const {
+  return hooks_ || std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+           return entry.child != nullptr && entry.child->has_forward_hooks();
+         });
+}
+
+Tensor Module::hooked(std::initializer_list<const Tensor*> inputs, const Tensor& output) const {
+  const Hooks hooks = *hooks_; // one may remove itself or add another
+  std::vector<Tensor> list;
+  for (const Tensor* input : inputs) list.push_back(*input);
+  Tensor result = output;
+  for (const auto& [number, hook] : hooks)
+    if (const Tensor made = (*hook)(*this, list, result); made.defined()) result = made;
+  return result;
 }
 
 std::vector<std::pair<std::string, Module*>> Module::children() const {
@@ -274,6 +400,7 @@ void Module::adopt(const Contents& contents) {
   for (std::size_t i = 0; i < slots.size(); ++i) *slots[i] = contents.tensors[i];
   std::size_t next = 0;
   write_training(contents.training, next);
+  mark_shared();
 }
 
 ParameterScope::ParameterScope(const Module& module, std::span<const Tensor> values) {
@@ -294,8 +421,9 @@ ParameterScope::ParameterScope(const Module& module, std::span<const Tensor> val
   own_.reserve(slots.size());
   // Existing values are not written to, so that such scopes on several threads do not interfere.
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (Tensor& slot = *slots[i].second; slot.id() != values[i].id())
-      own_.emplace_back(&slot, std::exchange(slot, values[i]));
+    if (slots[i].second->id() != values[i].id())
+      for (Tensor* slot : module.same_parameter(slots[i].second))
+        own_.emplace_back(slot, std::exchange(*slot, values[i]));
 }
 
 ParameterScope::~ParameterScope() {

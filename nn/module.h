@@ -5,9 +5,13 @@
 #include "core/ops.h"
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +22,13 @@ struct Parameter {
   std::string name; ///< full dotted name within the module it was listed from
   Tensor value;
 };
+
+class Module;
+
+/// What is called after a module has computed `output` from `inputs` (undefined where one was left out): a tensor that
+/// it returns takes the output's place, an undefined one leaves it.
+using ForwardHook =
+    std::function<Tensor(const Module& module, const std::vector<Tensor>& inputs, const Tensor& output)>;
 
 /// Tensors by name, in registration order.
 using StateDict = std::vector<std::pair<std::string, Tensor>>;
@@ -32,7 +43,8 @@ public:
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// All parameters, depth first, in registration order, with dotted names.
+  /// All parameters, depth first, in registration order, with dotted names. One that stands in several places (weight
+  /// tying) has the name of the first.
   std::vector<Parameter> named_parameters() const;
   /// Their tensors alone, in the same order: what Tape::gradient and an optimiser take.
   std::vector<Tensor> parameters() const;
@@ -44,6 +56,11 @@ public:
   /// are wrong, ValueError otherwise, with the missing, unexpected, repeated, mis-shaped and mis-typed names listed;
   /// nothing is changed then.
   void load_state_dict(const StateDict& state);
+  /// Gives a parameter (or state) that this module itself registered another tensor, for weight tying and surgery: one
+  /// that is another's parameter is one parameter from then on. False where there is none of that name. Throws
+  /// ShapeError, DTypeError, DeviceError for a tensor that does not stand for the old one, ValueError for one without
+  /// values.
+  bool assign_parameter(std::string_view name, const Tensor& value);
   /// Dropout and the like behave as in training (default) or evaluation.
   void train(bool on = true);
   void eval() { train(false); }
@@ -70,6 +87,28 @@ public:
   void adopt(const Contents& contents);
   /// The modules that this one registered and their names, in order; not those inside them.
   std::vector<std::pair<std::string, Module*>> children() const;
+  /// Adds a hook to every call of this module, behind those that are there. Nothing is told of parts of it that are not
+  /// called as modules: embed() and head() of a model, logits() of an embedding, trace(). An `addend` that a call is
+  /// given is one of its inputs and a part of its output. Copies have no hooks. Not to be called while the module
+  /// computes in another thread. Returns a number for remove_forward_hook().
+  std::uint64_t add_forward_hook(ForwardHook hook);
+  /// Nothing happens where there is no such hook (any more).
+  void remove_forward_hook(std::uint64_t hook);
+  void clear_forward_hooks() { hooks_.reset(); }
+  /// Those of this module, in the order of their calls.
+  std::vector<std::shared_ptr<const ForwardHook>> forward_hooks() const;
+  /// The outermost module of which this one is a member, so that both live equally long; itself for none.
+  Module& owner() { return parent_ != nullptr ? parent_->owner() : *this; }
+  /// Whether this module itself has a hook: who would compute it as part of something else calls it then.
+  bool has_own_hooks() const { return hooks_ != nullptr; }
+  /// Whether this module or one in it has a hook.
+  bool has_forward_hooks() const;
+  /// Calls visit(module) for this module and those in it, depth first.
+  template <class Visit> void each_module(Visit&& visit) {
+    visit(*this);
+    for (const Entry& entry : entries_)
+      if (entry.child != nullptr) entry.child->each_module(visit);
+  }
   /// The name under which the parent registered this module; empty for the outermost one.
   const std::string& name() const { return name_; }
 
@@ -83,7 +122,14 @@ protected:
   /// Part of a weight in fewer bits, which `to(Device)` moves and nothing else here knows.
   void register_narrow(Tensor& part);
   void register_module(std::string name, Module& child);
-
+  /// The same for a child that lives on its own.
+  void register_shared_module(std::string name, Module& child);
+  /// Puts such a child in the place of another one.
+  void replace_shared_module(const Module& old, Module& child);
+  /// The result of a call: `output`, or what the hooks make of it. Every operator() ends with it.
+  Tensor called(std::initializer_list<const Tensor*> inputs, const Tensor& output) const {
+    return hooks_ ? hooked(inputs, output) : output;
+  }
   /// Opened by every call of a module: an error inside ends with the module's place in the model.
   class Scope {
   public:
@@ -97,6 +143,7 @@ protected:
 
 private:
   friend class ParameterScope;
+  Tensor hooked(std::initializer_list<const Tensor*> inputs, const Tensor& output) const;
   /// What a list of slots is for: the parameters alone, or the state too.
   enum class Slots : std::uint8_t { trained, state };
   void collect(Slots which, const std::string& prefix, std::vector<std::pair<std::string, Tensor*>>& out) const;
@@ -113,10 +160,21 @@ private:
     Tensor* tensor = nullptr;
     Module* child = nullptr;
     bool trained = true;
+    bool assigned = false; ///< by assign_parameter(): it may be another's too
   };
+  /// Tensors of entries that were assigned, of the children too.
+  void collect_assigned(std::vector<const Tensor*>& out) const;
+  /// `slot` and the other parameters that are the same one.
+  std::vector<Tensor*> same_parameter(Tensor* slot) const;
+  /// Marks the entries whose tensor an earlier one has.
+  void mark_shared();
+  void collect_entries(std::vector<Entry*>& out);
   std::vector<Entry> entries_;
   std::vector<Tensor*> buffers_, narrow_parts_;
+  using Hooks = std::vector<std::pair<std::uint64_t, std::shared_ptr<const ForwardHook>>>;
+  std::unique_ptr<Hooks> hooks_; ///< null for none
   std::string name_;
+  Module* parent_ = nullptr; ///< of which this one is a member
   bool training_ = true;
 };
 

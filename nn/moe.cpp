@@ -112,9 +112,9 @@ Expert::Expert(const MoeConfig& c, RandomKey key)
 
 Tensor Expert::operator()(const Tensor& x) const {
   const Scope scope(*this);
-  if (!w3) return w2(activate(w1(x), activation));
+  if (!w3) return called({&x}, w2(activate(w1(x), activation)));
   const Tensor gate = w1(x), up = (*w3)(x);
-  return w2(activation == Activation::silu ? swiglu(gate, up) : activate(gate, activation) * up);
+  return called({&x}, w2(activation == Activation::silu ? swiglu(gate, up) : activate(gate, activation) * up));
 }
 
 MixtureOfExperts::MixtureOfExperts(const MoeConfig& c, RandomKey key)
@@ -207,7 +207,7 @@ MixtureOfExperts::Output MixtureOfExperts::forward(const Tensor& x, const Tensor
 }
 
 Tensor MixtureOfExperts::operator()(const Tensor& x, const Tensor& addend, RandomKey key) const {
-  return forward(x, addend, key).y;
+  return called({&x, &addend}, forward(x, addend, key).y);
 }
 
 } // namespace eg::nn

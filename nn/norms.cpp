@@ -24,7 +24,7 @@ RmsNorm::RmsNorm(std::int64_t dim, double eps_) : eps(eps_) {
 
 Tensor RmsNorm::operator()(const Tensor& x) const {
   const Scope scope(*this);
-  return rms_norm(x, weight, eps);
+  return called({&x}, rms_norm(x, weight, eps));
 }
 
 Norm::Norm(NormKind kind_, std::int64_t dim, double eps_) : kind(kind_), eps(eps_) {
@@ -38,7 +38,7 @@ Norm::Norm(NormKind kind_, std::int64_t dim, double eps_) : kind(kind_), eps(eps
 
 Tensor Norm::operator()(const Tensor& x) const {
   const Scope scope(*this);
-  return kind == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps);
+  return called({&x}, kind == NormKind::layer ? layer_norm(x, weight, bias, eps) : rms_norm(x, weight, eps));
 }
 
 BatchNorm::BatchNorm(std::int64_t channels, double eps_, double momentum_) : eps(eps_), momentum(momentum_) {
@@ -57,13 +57,13 @@ BatchNorm::BatchNorm(std::int64_t channels, double eps_, double momentum_) : eps
 
 Tensor BatchNorm::operator()(const Tensor& x) {
   const Scope scope(*this);
-  if (!training()) return batch_norm_inference(x, running_mean, running_var, weight, bias, eps);
+  if (!training()) return called({&x}, batch_norm_inference(x, running_mean, running_var, weight, bias, eps));
   BatchNormResult batch = batch_norm(x, weight, bias, eps);
   const std::int64_t values = x.numel() / weight.numel();
   if (values < 2)
     throw ValueError(fmt::format("BatchNorm: training needs at least 2 values a channel, x is {}", x.shape().str()));
   if (!recomputing()) move_statistics(batch, values);
-  return batch.y;
+  return called({&x}, batch.y);
 }
 
 void BatchNorm::move_statistics(const BatchNormResult& batch, std::int64_t values) {
@@ -86,7 +86,7 @@ GroupNorm::GroupNorm(std::int64_t groups_, std::int64_t channels, double eps_) :
 
 Tensor GroupNorm::operator()(const Tensor& x) const {
   const Scope scope(*this);
-  return group_norm(x, groups, weight, bias, eps);
+  return called({&x}, group_norm(x, groups, weight, bias, eps));
 }
 
 } // namespace eg::nn

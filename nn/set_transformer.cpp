@@ -1,5 +1,6 @@
 #include "nn/set_transformer.h"
 
+#include "nn/attention_recorder.h"
 #include "nn/config_checks.h"
 #include "nn/init.h"
 
@@ -82,9 +83,22 @@ Tensor CrossAttention::operator()(const Tensor& x, const Tensor& y, const Tensor
   // [B, T, heads, head_dim] seen as [B, heads, T, head_dim]: attention reads views in place.
   const Tensor queries = for_all(q(x), batch).reshape({batch, rows, heads, head_dim}).transpose(1, 2);
   const Tensor both = kv(y).reshape({batch, y.size(1), 2, heads, head_dim}).permute({2, 0, 3, 1, 4});
-  const Tensor seen = scaled_dot_product_attention(queries, both.select(0, 0), both.select(0, 1),
-                                                   AttentionOptions{.scale = 0.0, .mask = mask, .causal = false});
-  return proj(seen.transpose(1, 2).reshape({batch, rows, heads * head_dim}), for_all(x, batch));
+  const AttentionOptions options{.scale = 0.0, .mask = mask, .causal = false};
+  const Tensor keys = both.select(0, 0), values = both.select(0, 1);
+  const Tensor seen = scaled_dot_product_attention(queries, keys, values, options);
+  const Tensor z =
+      called({&x, &y, &valid}, proj(seen.transpose(1, 2).reshape({batch, rows, heads * head_dim}), for_all(x, batch)));
+  if (AttentionRecorder* recorder = AttentionRecorder::current()) {
+    const AttentionParts parts = attention_explicit(queries, keys, values, options);
+    recorder->add({{.q = queries,
+                    .k = keys,
+                    .v = values,
+                    .scores = parts.scores,
+                    .a = parts.output,
+                    .output = proj(parts.output.transpose(1, 2).reshape({batch, rows, heads * head_dim}))},
+                   1.0 / std::sqrt(static_cast<double>(head_dim))});
+  }
+  return z;
 }
 
 Mab::Mab(const SetBlockConfig& c, RandomKey key)
@@ -105,14 +119,14 @@ Tensor Mab::operator()(const Tensor& x, const Tensor& y, const Tensor& valid) co
   const Tensor sum = attention(x, y, valid);
   const Tensor h = norm1 ? (*norm1)(sum) : sum;
   const Tensor z = mlp(h, h);
-  return norm2 ? (*norm2)(z) : z;
+  return called({&x, &y, &valid}, norm2 ? (*norm2)(z) : z);
 }
 
 Sab::Sab(const SetBlockConfig& config, RandomKey key) : mab(config, key) { register_module("mab", mab); }
 
 Tensor Sab::operator()(const Tensor& x, const Tensor& valid) const {
   const Scope scope(*this);
-  return mab(x, x, valid);
+  return called({&x, &valid}, mab(x, x, valid));
 }
 
 Isab::Isab(const SetBlockConfig& config, std::int64_t m, RandomKey key)
@@ -125,7 +139,7 @@ Isab::Isab(const SetBlockConfig& config, std::int64_t m, RandomKey key)
 
 Tensor Isab::operator()(const Tensor& x, const Tensor& valid) const {
   const Scope scope(*this);
-  return from_points(x, to_points(inducing, x, valid));
+  return called({&x, &valid}, from_points(x, to_points(inducing, x, valid)));
 }
 
 Pma::Pma(const SetBlockConfig& config, std::int64_t k, RandomKey key)
@@ -138,7 +152,7 @@ Pma::Pma(const SetBlockConfig& config, std::int64_t k, RandomKey key)
 
 Tensor Pma::operator()(const Tensor& z, const Tensor& valid) const {
   const Scope scope(*this);
-  return mab(seeds, mlp(z), valid);
+  return called({&z, &valid}, mab(seeds, mlp(z), valid));
 }
 
 SetTransformer::SetTransformer(const SetTransformerConfig& c, RandomKey key)
@@ -175,7 +189,7 @@ Tensor SetTransformer::operator()(const Tensor& x, const Tensor& valid) const {
   const Scope scope(*this);
   Tensor pooled = pooling(z, valid);
   for (const auto& block : decoder) pooled = (*block)(pooled);
-  return head(pooled);
+  return called({&x, &valid}, head(pooled));
 }
 
 } // namespace eg::nn

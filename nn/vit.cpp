@@ -69,7 +69,7 @@ PatchEmbedding::PatchEmbedding(std::int64_t channels, std::int64_t patch_, std::
 
 Tensor PatchEmbedding::operator()(const Tensor& images) const {
   const Scope scope(*this);
-  return linear(patchify(images, patch), weight, bias);
+  return called({&images}, linear(patchify(images, patch), weight, bias));
 }
 
 namespace {
@@ -113,7 +113,7 @@ Vit::Vit(const VitConfig& c, RandomKey key)
 }
 
 Tensor Vit::operator()(const Tensor& images, RandomKey dropout_key) const {
-  return head(encode(embed(images, embedding_key(dropout_key)), dropout_key));
+  return called({&images}, head(encode(embed(images, embedding_key(dropout_key)), dropout_key)));
 }
 
 RandomKey Vit::embedding_key(RandomKey dropout_key) {
