@@ -101,16 +101,20 @@ public:
 
   void train() {
     if (owes_test()) test();
-    while (run_.step_ < run_.total_) {
+    bool ended = run_.step_ == run_.total_;
+    if (ended) finish();
+    while (!ended) {
       leave_if_stopped();
       step();
       if (callbacks_.skipped && !run_.guard_.skip_reason().empty()) callbacks_.skipped(run_.guard_.skip_reason());
       const bool last = run_.step_ == run_.total_;
       if (!last && options_.checkpoint_every > 0 && run_.step_ % options_.checkpoint_every == 0) checkpoint();
       if (run_.wants_test()) test();
+      if (last) finish();
+      if (callbacks_.epoch && run_.step_ % run_.per_epoch_ == 0) callbacks_.epoch();
+      ended = last || (callbacks_.ends && callbacks_.ends());
+      if (ended && !last) finish();
     }
-    checkpoint();
-    test();
   }
 
 private:
@@ -136,10 +140,15 @@ private:
       return {};
     }
   }
+  void finish() {
+    checkpoint();
+    if (tested_at_ != run_.step_) test();
+  }
   void test() {
     const nlohmann::ordered_json record = run_.test(stop_);
     leave_if_stopped();
     if (metrics_) metrics_->write(record);
+    tested_at_ = run_.step_;
     if (callbacks_.test) callbacks_.test();
     if (run_.best_) keep_best(record);
   }
@@ -168,6 +177,7 @@ private:
   const RunOptions& options_;
   const RunCallbacks& callbacks_;
   StopFlag stop_;
+  std::int64_t tested_at_ = -1; ///< step of this loop's last test
   std::optional<MetricsLog> metrics_;
 };
 

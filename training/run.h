@@ -24,6 +24,8 @@ struct RunCallbacks {
   std::function<void()> test;
   std::function<void(const std::string& folder)> checkpoint;
   std::function<void(const std::string& why)> skipped; ///< after a step whose update was left out
+  std::function<void()> epoch; ///< after the last step of an epoch and the test that is due there
+  std::function<bool()> ends;  ///< asked after every step (and its test): true ends the run as if it were the last one
 };
 
 /// One run of training, from the first step or from a checkpoint to the last.
@@ -43,8 +45,9 @@ public:
   nlohmann::ordered_json train_step();
   /// Tests. Returns its line of metrics.
   nlohmann::ordered_json test(StopFlag stop);
-  /// Trains to the last step, tests, and writes metrics, checkpoints and results into the run folder. When `stop`
-  /// becomes true, writes a checkpoint after the present step and throws Interrupted.
+  /// Trains to the last step (or to the one where callbacks.ends() says so), tests, and writes metrics, checkpoints and
+  /// results into the run folder. When `stop` becomes true, writes a checkpoint after the present step and throws
+  /// Interrupted.
   void run(const RunCallbacks& callbacks, StopFlag stop);
   /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
   std::string save_checkpoint();

@@ -20,6 +20,13 @@ Record Trainer::test(StopFlag stop) {
   return task_->last();
 }
 
+nn::StateDict Trainer::plain_weights(std::size_t variant) const {
+  nn::StateDict weights = module(variant).state_dict();
+  if (!permutes_columns(mode(variant))) return weights;
+  for (auto& [name, value] : weights) value = value.to(Device::cpu()); // where the moves are made
+  return task_->encoder().uncoupled(weights);
+}
+
 nlohmann::ordered_json Trainer::options_json() const { return task_->options_json(); }
 
 Record Trainer::test_without_key(StopFlag stop) {
@@ -45,6 +52,8 @@ Result Trainer::run(const Callbacks& callbacks, StopFlag stop) {
   };
   calls.checkpoint = callbacks.checkpoint;
   calls.skipped = callbacks.skipped;
+  calls.epoch = callbacks.epoch;
+  calls.ends = callbacks.ends;
   task_->on_testing(callbacks.testing);
   run_->run(calls, stop);
   task_->on_testing({});

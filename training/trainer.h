@@ -21,6 +21,8 @@ struct Callbacks {
   std::function<void(const std::string& folder)> checkpoint;
   std::function<void(const std::string& why)> skipped; ///< after a step whose update was left out
   std::function<void(double share)> testing;           ///< from time to time during a test: how much of it is done
+  std::function<void()> epoch; ///< after the last step of an epoch and the test that is due there
+  std::function<bool()> ends;  ///< asked after every step (and its test): true ends the run as if it were the last one
 };
 
 struct Result {
@@ -43,9 +45,9 @@ public:
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains to the last step, tests, and writes metrics, checkpoints and the final model into the run folder. When
-  /// `stop` becomes true, writes a checkpoint after the present step and throws Interrupted. Throws ValueError when the
-  /// loss stops being a finite number.
+  /// Trains to the last step (or to the one where callbacks.ends() says so), tests, and writes metrics, checkpoints and
+  /// the final model into the run folder. When `stop` becomes true, writes a checkpoint after the present step and
+  /// throws Interrupted. Throws ValueError when the loss stops being a finite number.
   Result run(const Callbacks& callbacks = {}, StopFlag stop = nullptr);
   /// One training step.
   Record train_step();
@@ -75,6 +77,9 @@ public:
   permute::PermuteMode mode(std::size_t variant) const { return task_->mode(variant); }
   const nn::Module& module(std::size_t variant) const { return task_->module(variant); }
   std::vector<Tensor> average(std::size_t variant) const { return task_->average(variant); }
+  /// A variant's weights without the column key: those of the plain model that computes the same. Blocks that are
+  /// elsewhere are not among them.
+  nn::StateDict plain_weights(std::size_t variant) const;
   /// See ModelTask::drift.
   double drift(std::size_t variant) const { return task_->drift(variant); }
   /// P_C and the inner permutations of the variants that permute columns; null when none does.

@@ -7,6 +7,7 @@
 
 #include "core/base/bytes.h"
 #include "training/language/difm_task.h"
+#include "training/new_run.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ int train_difm(const TrainRequest& request) {
   if (options.start.begins()) read.push_back(options.start.from);
   std::unique_ptr<training::Trainer> trainer;
   reading(request, sources_of(options), [&] {
-    in_run_folder(request.model, options, [&] {
+    training::in_run_folder(request.model, options, [&] {
       add_files(request, read, options);
       trainer = opened(request, options.data, [&] { return training::difm_trainer(options, &stop_flag()); });
     });

@@ -86,13 +86,6 @@ void add_variants(nlohmann::json& json, const training::Result& result);
 void with_resume_hint(const TrainRequest& request, const SplitJob* split, const std::string& out,
                       FunctionRef<void()> train);
 
-/// The folder of a run for which none is given: the first of out/MODEL, out/MODEL-2, out/MODEL-3, ... that holds no run
-/// and in which none is active, so that training twice keeps both.
-std::string run_folder_for(const std::string& model, const training::RunOptions& options);
-/// Sets options.out to run_folder_for(model, options) and calls open(), which takes that folder's lock or throws. Where
-/// it throws and a run that began at the same time has the folder now, the next one is tried.
-void in_run_folder(const std::string& model, training::RunOptions& options, FunctionRef<void()> open);
-
 /// Adds to the account of files what a run reads, what lies in the folder of a resumed run, and what the run writes to
 /// its folder options.out. Throws FileError as CommandFiles::check() does.
 void add_files(const TrainRequest& request, const std::vector<std::string>& read, const training::RunOptions& options);

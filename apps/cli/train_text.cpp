@@ -15,6 +15,7 @@
 #include "training/language/classify.h"
 #include "training/language/dropout_note.h"
 #include "training/language/language.h"
+#include "training/new_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -269,7 +270,7 @@ int train_language(const TrainRequest& request) {
     const std::string text = data::find_text(options.data, options.data_dir);
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
-    in_run_folder(request.model, options, [&] {
+    training::in_run_folder(request.model, options, [&] {
       std::vector<std::string> read = files_read(text, options.validation, options.tokenizer, options.start);
       read.push_back(options.key);
       add_files(request, read, options);
@@ -293,7 +294,7 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     if (split != nullptr) read.push_back(split->training.next_key);
-    in_run_folder(split != nullptr ? "edge-bert" : request.model, options, [&] {
+    training::in_run_folder(split != nullptr ? "edge-bert" : request.model, options, [&] {
       add_files(request, read, options);
       trainer = opened(request, options.data, [&] {
         return training::bert_trainer(options, &stop_flag(),

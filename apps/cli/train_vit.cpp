@@ -10,6 +10,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/json.h"
+#include "training/new_run.h"
 #include "training/vit_trainer.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ int train(VitOptions& options, const TrainRequest& request, const SplitJob* spli
   reading(request, sources_of(options), [&] {
     if (options.start.begins() && !options.from_permuted) warn_of_key(model_folder(options.start.from));
     if (!options.teacher.empty()) warn_of_key(model_folder(options.teacher));
-    in_run_folder(split != nullptr ? "edge-" + request.model : request.model, options, [&] {
+    training::in_run_folder(split != nullptr ? "edge-" + request.model : request.model, options, [&] {
       add_files(request, files_read(options, request.model, split), options);
       trainer = opened(request, options.data, [&] {
         return std::make_unique<training::VitTrainer>(options, &stop_flag(),

@@ -4,45 +4,13 @@
 #include "apps/cli/shell/output.h"
 #include "apps/cli/train_job.h"
 
-#include "core/base/bytes.h"
 #include "training/checkpoint.h"
-#include "training/run_lock.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
 namespace eg::cli {
-
-namespace {
-
-bool is_free(const std::string& folder) { return !training::holds_run(folder) && !training::run_is_locked(folder); }
-
-} // namespace
-
-std::string run_folder_for(const std::string& model, const training::RunOptions& options) {
-  if (!options.out.empty()) return options.out;
-  const std::string first = "out/" + model;
-  if (options.overwrite) return first;
-  std::string folder = first;
-  for (int i = 2; !is_free(folder); ++i) folder = fmt::format("{}-{}", first, i);
-  return folder;
-}
-
-void in_run_folder(const std::string& model, training::RunOptions& options, FunctionRef<void()> open) {
-  const bool asked = !options.out.empty() || options.overwrite;
-  for (;;) {
-    options.out = run_folder_for(model, options);
-    try {
-      return open();
-    } catch (const Interrupted&) {
-      throw;
-    } catch (const Error&) {
-      if (asked || is_free(options.out)) throw;
-      options.out.clear();
-    }
-  }
-}
 
 void add_files(const TrainRequest& request, const std::vector<std::string>& read, const training::RunOptions& options) {
   CommandFiles& files = *request.common.files;
