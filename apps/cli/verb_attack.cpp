@@ -7,11 +7,8 @@
 #include "apps/cli/shell/progress.h"
 #include "apps/cli/shell/verb.h"
 
-#include "apps/attacks/table.h"
+#include "apps/attacks/request.h"
 #include "core/base/bytes.h"
-#include "core/base/words.h"
-#include "data/dataset.h"
-#include "permute/key.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -23,13 +20,21 @@ namespace eg::cli {
 namespace {
 
 /// What the command line asks for.
-struct AttackRequest {
-  std::string name, model, scheme, base, keys, out, markdown, defences, data, data_dir;
-  double noise = 0.3, delta = 0.05;
-  std::int64_t tokens = 16, layer = -1, size = 0, pictures = 1000;
-  attacks::Effort effort = {};
-  bool list = false, learned = false;
+struct AttackRequest : attacks::AttackRequest {
+  AttackRequest() { name.clear(); }
+  std::string out, markdown;
+  bool list = false;
 };
+
+/// Throws UsageError for what is asked wrongly.
+void check_flags(const attacks::AttackRequest& o) {
+  try {
+    attacks::check(o);
+  } catch (const ValueError& error) {
+    const std::string what = error.what();
+    throw UsageError(what.starts_with("data has no effect") ? "--" + what : what);
+  }
+}
 
 int list_attacks(const CommonOptions& common) {
   nlohmann::ordered_json attacks = nlohmann::ordered_json::array(), schemes = attacks;
@@ -62,95 +67,6 @@ int list_attacks(const CommonOptions& common) {
   return done;
 }
 
-/// Runs `choose` with ValueErrors as mistakes on the command line.
-template <class F> decltype(auto) chosen(F&& choose) {
-  try {
-    return choose();
-  } catch (const ValueError& error) {
-    throw UsageError(error.what());
-  }
-}
-
-/// `album`: pictures that the drawn model is to be for, or null.
-std::vector<permute::BlockWeights> models_of(const AttackRequest& o, const attacks::AttackImages* attack_images,
-                                             RandomKey key) {
-  if (!o.model.empty()) return {permute::open_block_weights(o.model, key)};
-  if (attack_images == nullptr) return {permute::random_image_model(key), permute::random_text_model(key)};
-  return {permute::random_image_model(key, attack_images->own.height(), attack_images->own.channels()),
-          permute::random_text_model(key)};
-}
-
-bool is_left_out(const attacks::Attack& attack, const AttackRequest& o) { return attack.learns && !o.learned; }
-
-/// The attacks that were asked for; of all, those that fit some model.
-std::vector<const attacks::Attack*> attacks_of(const AttackRequest& o,
-                                               const std::vector<permute::BlockWeights>& models) {
-  if (o.name != "all") return {&chosen([&]() -> const attacks::Attack& { return attacks::attack_named(o.name); })};
-  std::vector<const attacks::Attack*> fitting;
-  for (const attacks::Attack& a : attacks::attacks())
-    if (!is_left_out(a, o) &&
-        std::any_of(models.begin(), models.end(), [&](const permute::BlockWeights& v) { return attacks::fits(a, v); }))
-      fitting.push_back(&a);
-  return fitting;
-}
-
-std::vector<const permute::SchemeInfo*> schemes_of(const AttackRequest& o) {
-  if (!o.scheme.empty())
-    return {&chosen([&]() -> const permute::SchemeInfo& { return permute::scheme_named(o.scheme); })};
-  std::vector<const permute::SchemeInfo*> all;
-  for (const permute::SchemeInfo& s : permute::schemes()) all.push_back(&s);
-  return all;
-}
-
-/// --defences: "noise,low-pass:3", or all.
-std::vector<attacks::Protection> protections_of(const AttackRequest& o) {
-  std::vector<attacks::Protection> meant;
-  if (o.defences == "all")
-    for (const attacks::DefenceInfo& d : attacks::defences()) meant.push_back({d.defence, d.usual});
-  else
-    for (const std::string& word : words_of_list(o.defences))
-      meant.push_back(chosen([&] { return attacks::protection_named(word); }));
-  if (meant.empty()) meant.emplace_back();
-  return meant;
-}
-
-/// The pictures of attacks that learn, or of --data; null where neither is asked for.
-std::unique_ptr<attacks::AttackImages> attack_images_of(const AttackRequest& o, std::uint64_t seed) {
-  const bool learns = o.name == "all" ? o.learned : attacks::attack_named(o.name).learns;
-  if (!learns && o.data.empty()) return nullptr;
-  if (o.name != "all" && !attacks::attack_named(o.name).pictures)
-    throw UsageError(fmt::format("--data has no effect: the attack {} looks at no pictures", o.name));
-  const std::string name = o.data.empty() ? "faces" : o.data;
-  const auto open = [&](data::Split split, std::int64_t limit) {
-    return data::open_dataset(name, o.data_dir, split, {.limit = limit, .size = o.size, .stop = &stop_flag()});
-  };
-  return std::make_unique<attacks::AttackImages>(
-      open(data::Split::train, o.pictures), open(data::Split::test, 100),
-      attacks::PerceptualMetricTraining{.on_progress = [](std::int64_t) { throw_if_stopped(); }}, RandomKey{seed, 9});
-}
-
-attacks::TableRequest table_of(const AttackRequest& o, const attacks::AttackImages* attack_images,
-                               const CommonOptions& common) {
-  attacks::TableRequest t;
-  t.key = RandomKey{common.seed, 8};
-  t.schemes = schemes_of(o);
-  t.protections = protections_of(o);
-  t.attack_images = attack_images;
-  t.effort = o.effort;
-  using enum attacks::Base;
-  t.bases = {published, tuned, secret};
-  if (!o.base.empty()) t.bases = {chosen([&] { return attacks::base_named(o.base); })};
-  t.fresh = {false, true};
-  if (!o.keys.empty()) t.fresh = {o.keys == "fresh"};
-  t.models = models_of(o, attack_images, t.key);
-  t.attacks = attacks_of(o, t.models);
-  t.noise = o.noise;
-  t.delta = o.delta;
-  t.tokens = o.tokens;
-  t.layer = o.layer;
-  return t;
-}
-
 void print(const std::vector<attacks::Cell>& cells, const AttackRequest& o) {
   LongOutput out;
   if (o.name != "all") out.add(attacks::described(*cells.front().attack) + "\n");
@@ -166,16 +82,13 @@ int attack(const AttackRequest& o, const CommonOptions& common) {
   common.files->check();
   require_writable(o.out);
   require_writable(o.markdown);
-  // The secret of the party that is attacked; nothing of it is printed or written.
-  const permute::SecretKey key = permute::SecretKey::generate("attack");
-  if (o.name != "all") attacks_of(o, {}); // a wrong name is reported before anything is read
-  const std::unique_ptr<attacks::AttackImages> attack_images = attack_images_of(o, common.seed);
-  attacks::TableRequest request = table_of(o, attack_images.get(), common);
-  request.source = key.source("attack");
+  check_flags(o); // a wrong name is reported before anything is read
   Progress progress(!common.quiet);
-  request.on_progress = [&](double share, const std::string& what) { progress.show(share, 1.0, {{what, 1}}); };
   const StopScope stopping;
-  const std::vector<attacks::Cell> cells = attacks::run_table(request);
+  const std::vector<attacks::Cell> cells =
+      attacks::run_request(o, common.seed, &stop_flag(), [&](double share, const std::string& what) {
+        progress.show(share, 1.0, {{what, 1}});
+      });
   progress.clear();
   if (common.talks()) print(cells, o);
   if (!o.out.empty()) write_result(o.out, attacks::page_of(cells).html());
