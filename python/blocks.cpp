@@ -4,14 +4,17 @@
 
 #include "config.h"
 #include "modules.h"
+#include "traces.h"
 
 namespace eg::python {
 
-nb::dict dict_of(const nn::MultiHeadAttention::Trace& trace) {
+nb::dict dict_of(const nn::MultiHeadAttention::Trace& trace, double scale) {
   nb::dict dict;
   dict["q"] = trace.q;
   dict["k"] = trace.k;
   dict["v"] = trace.v;
+  dict["logits"] = nn::attention_logits(trace.q, trace.k, scale);
+  dict["attention"] = trace.scores;
   dict["scores"] = trace.scores;
   dict["a"] = trace.a;
   dict["output"] = trace.output;
@@ -113,9 +116,12 @@ void bind_attention(nb::module_& m) {
       .def(
           "trace",
           [](const nn::MultiHeadAttention& self, const Tensor& x, const MaybeTensor& mask) {
-            return dict_of(released([&] { return self.trace(x, context(mask, {})); }));
+            return dict_of(released([&] { return self.trace(x, context(mask, {})); }), self.scale());
           },
-          "x"_a, "mask"_a = nb::none(), "q, k, v, scores, a and output of the explicit path.",
+          "x"_a, "mask"_a = nb::none(),
+          "What the explicit path computes: q, k, v; logits, scale Q K^T without masks; attention, softmax of the "
+          "masked "
+          "logits (scores is its other name); a, attention times V; output.",
           nb::sig("def trace(self, x: equigrad._core.Tensor, mask: equigrad._core.Tensor | None = None) -> dict[str, "
                   "equigrad._core.Tensor]"))
       .def_ro("dim", &nn::MultiHeadAttention::dim)

@@ -118,12 +118,17 @@ void bind_batch(nb::module_& m) {
 
 std::unique_ptr<Loader> make_loader(const ImageDataset& dataset, std::int64_t batch_size, bool shuffle, bool drop_last,
                                     std::uint64_t seed, std::int64_t crop_padding, bool horizontal_flip,
-                                    nb::handle dtype, int workers, int prefetch) {
+                                    nb::handle dtype, int workers, int prefetch,
+                                    const std::optional<std::vector<double>>& mean,
+                                    const std::optional<std::vector<double>>& std) {
   LoaderOptions options{.batch_size = batch_size, .shuffle = shuffle, .drop_last = drop_last, .seed = seed};
   options.augmentation = {.crop_padding = crop_padding, .horizontal_flip = horizontal_flip};
   options.dtype = dtype_from(dtype).value_or(DType::f32);
   options.workers = workers;
   options.prefetch = prefetch;
+  if (mean.has_value() != std.has_value())
+    throw nb::type_error("Loader: mean and std are given together or not at all");
+  if (mean) options.normalization = {*mean, *std};
   return std::make_unique<Loader>(dataset, options);
 }
 
@@ -169,7 +174,9 @@ void bind_loader(nb::module_& m) {
       "index) alone.")
       .def(nb::new_(&make_loader), "dataset"_a, "batch_size"_a = 64, "shuffle"_a = true, "drop_last"_a = false,
            "seed"_a = 0, "crop_padding"_a = 0, "horizontal_flip"_a = false, "dtype"_a = "f32", "workers"_a = 1,
-           "prefetch"_a = 4)
+           "prefetch"_a = 4, "mean"_a = nb::none(), "std"_a = nb::none(),
+           "mean, std: of each channel, where pixels are from 0 to 1: they become (x - mean) / std. None: the usual "
+           "numbers of the data set, 0.5 for others.")
       .def_prop_ro("batches_per_epoch", &Loader::batches_per_epoch)
       .def("__len__", &Loader::batches_per_epoch, "Batches of an epoch.")
       .def(

@@ -6,6 +6,7 @@
 
 #include "modules.h"
 #include "path.h"
+#include "traces.h"
 
 #include <fmt/format.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -61,20 +62,34 @@ void bind_model(nb::module_& m) {
           [](const Model& self, const nb::kwargs& inputs) {
             hub::Tensors list;
             CallKey key;
+            bool attentions = false;
             for (const auto [name, value] : inputs) {
               const auto word = nb::cast<std::string>(name);
               if (word == "key") {
                 if (!nb::try_cast(value, key)) refuse_type("key", "a Key or an int", value);
                 continue;
               }
+              if (word == "output_attentions") {
+                if (!nb::isinstance<bool>(value)) refuse_type(word, "a bool", value);
+                attentions = nb::cast<bool>(value);
+                continue;
+              }
               list.emplace_back(word, input_from(value, word));
             }
             const RandomKey drawn = key.of(self.module());
-            return dict_of(released([&] { return self.forward(list, drawn); }));
+            if (!attentions) return dict_of(released([&] { return self.forward(list, drawn); }));
+            hub::Tensors results;
+            const nb::list layers = traces_of([&] { results = self.forward(list, drawn); });
+            nb::dict dict = dict_of(results);
+            nb::list maps;
+            for (const nb::handle layer : layers) maps.append(layer["attention"]);
+            dict["attentions"] = nb::tuple(maps);
+            return dict;
           },
-          "model(input_ids=..., ...) -> {'last_hidden_state': ..., 'logits': ...}; `key` feeds dropout in training.",
-          nb::sig("def __call__(self, *, key: equigrad._core.random.Key | int = ..., **inputs: equigrad._core.Tensor | "
-                  "None) -> dict[str, equigrad._core.Tensor]"))
+          "model(input_ids=..., ...) -> {'last_hidden_state': ..., 'logits': ...}; `key` feeds dropout in training. "
+          "output_attentions=True adds 'attentions', softmax's result [B, heads, T, T] of every layer.",
+          nb::sig("def __call__(self, *, key: equigrad._core.random.Key | int = ..., output_attentions: bool = False, "
+                  "**inputs: typing.Any) -> dict[str, typing.Any]"))
       .def_prop_ro(
           "module", [](Model& self) { return &self.module(); }, nb::rv_policy::reference_internal,
           "The module inside: nn.Vit, nn.Bert or nn.Decoder.")

@@ -6,11 +6,16 @@
 
 #include "config.h"
 #include "modules.h"
+#include "traces.h"
 
 namespace eg::python {
 namespace {
 
 using MaybeTensor = std::optional<Tensor>;
+
+constexpr const char* trace_words =
+    "What every block's attention computed: q, k, v; logits, scale Q K^T without masks; "
+    "attention [B, heads, T, T], softmax of the masked logits; a, output.";
 
 auto head_name() {
   return [](nn::Head head) { return nn::name_of(head); };
@@ -66,6 +71,19 @@ void bind_bert(nb::module_& m) {
           "positions"_a = nb::none(), "embeddings"_a = nb::none(), "key"_a = nb::none(),
           "ids i64 [B, T], attention_mask [B, T] (0: padding) -> hidden states [B, T, dim]. embeddings [B, T, dim] "
           "stand in place of ids; `key` feeds dropout.")
+      .def(
+          "trace",
+          [](const nn::Bert& self, const MaybeTensor& ids, const MaybeTensor& mask, const MaybeTensor& types,
+             const MaybeTensor& positions, const MaybeTensor& embeddings, CallKey key) {
+            const RandomKey drawn = key.of(self);
+            return traces_of([&] { self(bert_input(ids, mask, types, positions, embeddings), drawn); });
+          },
+          "ids"_a = nb::none(), "attention_mask"_a = nb::none(), "token_types"_a = nb::none(),
+          "positions"_a = nb::none(), "embeddings"_a = nb::none(), "key"_a = nb::none(), trace_words,
+          nb::sig("def trace(self, ids: equigrad._core.Tensor | None = None, attention_mask: equigrad._core.Tensor | "
+                  "None = None, token_types: equigrad._core.Tensor | None = None, positions: equigrad._core.Tensor | "
+                  "None = None, embeddings: equigrad._core.Tensor | None = None, key: equigrad._core.random.Key | int "
+                  "| None = None) -> list[dict[str, equigrad._core.Tensor]]"))
       .def(
           "embed",
           [](const nn::Bert& self, const MaybeTensor& ids, const MaybeTensor& types, const MaybeTensor& positions,
@@ -160,6 +178,21 @@ void bind_decoder(nb::module_& m) {
           "ids"_a = nb::none(), "attention_mask"_a = nb::none(), "positions"_a = nb::none(),
           "token_types"_a = nb::none(), "embeddings"_a = nb::none(), "cache"_a = nb::none(), "key"_a = nb::none(),
           "ids i64 [B, T] -> normed hidden states [B, T, dim], which see what the cache holds.")
+      .def(
+          "trace",
+          [](const nn::Decoder& self, const MaybeTensor& ids, const MaybeTensor& mask, const MaybeTensor& positions,
+             const MaybeTensor& types, const MaybeTensor& embeddings, CallKey key) {
+            const nn::DecoderInput input{or_undefined(ids), or_undefined(mask), or_undefined(positions),
+                                         or_undefined(types), or_undefined(embeddings)};
+            const RandomKey drawn = key.of(self);
+            return traces_of([&] { self(input, nullptr, drawn); });
+          },
+          "ids"_a = nb::none(), "attention_mask"_a = nb::none(), "positions"_a = nb::none(),
+          "token_types"_a = nb::none(), "embeddings"_a = nb::none(), "key"_a = nb::none(), trace_words,
+          nb::sig("def trace(self, ids: equigrad._core.Tensor | None = None, attention_mask: equigrad._core.Tensor | "
+                  "None = None, positions: equigrad._core.Tensor | None = None, token_types: equigrad._core.Tensor | "
+                  "None = None, embeddings: equigrad._core.Tensor | None = None, key: equigrad._core.random.Key | int "
+                  "| None = None) -> list[dict[str, equigrad._core.Tensor]]"))
       .def(
           "classify",
           [](const nn::Decoder& self, const Tensor& hidden, const Tensor& ids, CallKey key) {

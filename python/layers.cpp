@@ -25,7 +25,7 @@ void bind_linear(nb::module_& m) {
           },
           "x"_a, "addend"_a = nb::none(), "x [..., in] -> [..., out]; addend [..., out] is added.");
   tensor_attribute(cls, "weight", &nn::Linear::weight);
-  tensor_attribute(cls, "bias", &nn::Linear::bias);
+  tensor_attribute(cls, "bias", &nn::Linear::bias, Missing::sometimes);
   made_from<nn::Linear>(cls, [](const nn::Linear& self) {
     return arguments("in_features", self.weight.size(1), "out_features", self.weight.size(0), "key", 0, "bias",
                      self.bias.defined());
@@ -80,7 +80,7 @@ void bind_norms(nb::module_& m) {
   });
   call_with_x<nn::Norm>(norm, "x [..., dim] -> [..., dim]");
   tensor_attribute(norm, "weight", &nn::Norm::weight);
-  tensor_attribute(norm, "bias", &nn::Norm::bias, "None for rms.");
+  tensor_attribute(norm, "bias", &nn::Norm::bias, Missing::sometimes, "None for rms.");
 
   nb::class_<nn::BatchNorm, nn::Module> batch(m, "BatchNorm",
                                               "Normalisation of each channel of x [N, C, ...] over the batch, with "
@@ -160,7 +160,7 @@ void bind_conv(nb::module_& m) {
               "0, dilation: int | tuple[int, int] = 1, groups: int = 1, bias: bool = True) -> None"));
   call_with_x<nn::Conv2d>(cls, "x [N, in, H, W] -> [N, out, rows, columns]");
   tensor_attribute(cls, "weight", &nn::Conv2d::weight);
-  tensor_attribute(cls, "bias", &nn::Conv2d::bias);
+  tensor_attribute(cls, "bias", &nn::Conv2d::bias, Missing::sometimes);
   made_from<nn::Conv2d>(cls, [](const nn::Conv2d& self) {
     const auto pair = [](Size2 size) { return std::pair(size.rows, size.columns); };
     const Conv2dOptions& o = self.options;

@@ -4,6 +4,14 @@
 
 #include <cstdlib>
 
+namespace eg::python {
+
+// Not in bindings.h, which the other parts share.
+void bind_training(nb::module_& m);
+void bind_reports(nb::module_& m);
+
+} // namespace eg::python
+
 NB_MODULE(_core, m) {
   using namespace eg::python;
   m.doc() = "Tensors, operations and modules of equigrad, as the library has them.";
@@ -36,4 +44,6 @@ NB_MODULE(_core, m) {
   bind_system(m);
   bind_devices(m);
   bind_pickles(m);
+  bind_training(m);
+  bind_reports(m);
 }

@@ -2,6 +2,7 @@
 
 #include "core/device/device.h"
 
+#include "hooks.h"
 #include "kept.h"
 
 #include <fmt/format.h>
@@ -42,11 +43,7 @@ bool is_part(nb::handle value) {
 } // namespace
 
 bool PyModule::assign(const std::string& name, nb::handle value) {
-  if (holds(name))
-    throw ValueError(
-        fmt::format("module: '{}' is registered already; write to a parameter's elements with [...] = , or "
-                    "build a new module",
-                    name));
+  if (holds(name)) return replace(name, value);
   if (!is_part(value)) return false;
   if (name.empty() || name.find('.') != std::string::npos)
     throw ValueError(fmt::format("module: '{}' cannot be the name of a part: it is empty or has a dot", name));
@@ -66,8 +63,24 @@ bool PyModule::assign(const std::string& name, nb::handle value) {
   for (const auto& [full, child] : added)
     if (contains(child, this)) throw ValueError(fmt::format("module: '{}' would be a part of itself", full));
   children_[name] = nb::borrow(value);
-  for (const auto& [full, child] : added) register_module(full, *child);
+  for (const auto& [full, child] : added) register_shared_module(full, *child);
   order_.push_back(name);
+  return true;
+}
+
+bool PyModule::replace(const std::string& name, nb::handle value) {
+  const auto child = children_.find(name);
+  const bool one_for_one =
+      child != children_.end() && nb::isinstance<nn::Module>(child->second) && nb::isinstance<nn::Module>(value);
+  if (!one_for_one)
+    throw ValueError(
+        fmt::format("module: '{}' is registered already; a parameter takes a tensor of its shape, a module "
+                    "another module; for anything else build a new one",
+                    name));
+  auto& made = module_of(value, fmt::format("module: '{}'", name));
+  if (contains(&made, this)) throw ValueError(fmt::format("module: '{}' would be a part of itself", name));
+  replace_shared_module(nb::cast<nn::Module&>(child->second), made);
+  const nb::object old = std::exchange(child->second, nb::borrow(value));
   return true;
 }
 
@@ -106,7 +119,7 @@ nb::list PyModule::parts() const {
 
 nb::object PyModule::run(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) const {
   const Scope scope(*this);
-  return self.attr("forward")(*args, **kwargs);
+  return after_forward(self, *this, args, self.attr("forward")(*args, **kwargs));
 }
 
 namespace {
@@ -117,7 +130,10 @@ void set_attribute(nb::handle self, const nb::str& name, nb::object value) {
   if (is_module_list(value)) value = nb::tuple(value);
   if (!nb::inst_ready(self))
     throw nb::type_error("module: call super().__init__() before anything is assigned to its attributes");
-  if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self))) {
+  auto& module = nb::cast<nn::Module&>(self);
+  const Tensor* tensor = nb::isinstance<PyParameter>(value) ? &nb::cast<PyParameter&>(value).value : as_tensor(value);
+  if (tensor != nullptr && module.assign_parameter(name.c_str(), *tensor)) return;
+  if (auto* made = dynamic_cast<PyModule*>(&module)) {
     if (made->assign(name.c_str(), value) && nb::isinstance<PyParameter>(value)) {
       // Read through __getattr__, which a value of that name that was there before would hide.
       if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), nullptr) != 0) PyErr_Clear();
@@ -154,13 +170,28 @@ PyModule& made_in_python(nb::handle self, const char* asked) {
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
-  if (const auto* made = dynamic_cast<const PyModule*>(nb::inst_ptr<nn::Module>(self)))
+  auto& module = *nb::inst_ptr<nn::Module>(self);
+  if (const auto* made = dynamic_cast<const PyModule*>(&module)) {
+    if (const int stop = visit_hooks(module, visit, arg); stop != 0) return stop;
     return made->each_child([&](PyObject* child) { return visit(child, arg); });
-  return 0;
+  }
+  if (!nb::inst_state(self).second) return 0; // a part of another one, which shows its hooks
+  int stop = 0;
+  module.each_module([&](const nn::Module& part) {
+    if (stop == 0) stop = visit_hooks(part, visit, arg);
+  });
+  return stop;
 }
 
 int clear(PyObject* self) {
-  if (auto* made = dynamic_cast<PyModule*>(nb::inst_ptr<nn::Module>(self))) made->clear_children();
+  if (!nb::inst_ready(self)) return 0;
+  auto& module = *nb::inst_ptr<nn::Module>(self);
+  if (auto* made = dynamic_cast<PyModule*>(&module)) {
+    made->clear_children();
+    drop_hooks(module);
+  } else if (nb::inst_state(self).second) {
+    module.each_module(drop_hooks);
+  }
   return 0;
 }
 
@@ -320,6 +351,7 @@ void bind_base(nb::module_& m) {
   cls.def(nb::init<>());
   bind_state(cls);
   bind_tree(cls);
+  bind_hooks(m, cls);
   cls.def(
          "register_state",
          [](nb::handle self, const std::string& name, const Tensor& value) {

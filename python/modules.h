@@ -37,6 +37,7 @@ public:
   void clear_children() { children_.clear(); }
 
 private:
+  bool replace(const std::string& name, nb::handle value);
   Tensor& slot(const std::string& name, const Tensor& value);
   static bool contains(const nn::Module* whole, const nn::Module* part);
   std::vector<std::string> order_; // of registration
@@ -78,14 +79,22 @@ template <class Layer, class Cls> void made_from_config(Cls& cls) {
   made_from<Layer>(cls, [](const Layer& self) { return arguments("config", self.config, "key", 0); });
 }
 
-/// Adds a read-only attribute for a parameter or a running statistic: the tensor that the module holds now, None where
-/// it has none.
+enum class Missing : bool { never, sometimes };
+
+/// Adds an attribute for a parameter or a running statistic: the tensor that the module holds now, None where it has
+/// none. What is assigned goes through Module.__setattr__, which takes tensors that fit; the setter refuses the rest.
 template <class Cls>
-void tensor_attribute(Cls& cls, const char* name, Tensor Cls::Type::*member, const char* doc = "") {
-  const std::string signature = std::string("def ") + name + "(self) -> equigrad._core.Tensor | None";
-  cls.def_prop_ro(
-      name, [member](const typename Cls::Type& self) { return to_python(self.*member); }, doc,
-      nb::sig(signature.c_str()));
+void tensor_attribute(Cls& cls, const char* name, Tensor Cls::Type::*member, Missing missing = Missing::never,
+                      const char* doc = "") {
+  const std::string get =
+      fmt::format("def {}(self) -> equigrad._core.Tensor{}", name, missing == Missing::sometimes ? " | None" : "");
+  const std::string set = fmt::format("def {}(self, value: equigrad._core.Tensor | Parameter, /) -> None", name);
+  cls.def_prop_rw(
+      name, [member](const typename Cls::Type& self) { return to_python(self.*member); },
+      [name = std::string(name)](typename Cls::Type&, nb::handle value) {
+        refuse_type(fmt::format("module: '{}'", name), "a Tensor that takes the place of its own", value);
+      },
+      doc, nb::for_getter(nb::sig(get.c_str())), nb::for_setter(nb::sig(set.c_str())));
 }
 
 /// The same for a child that may be missing.

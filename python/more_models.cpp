@@ -6,6 +6,7 @@
 
 #include "config.h"
 #include "modules.h"
+#include "traces.h"
 
 namespace eg::python {
 namespace {
@@ -43,6 +44,17 @@ void bind_difm(nb::module_& m) {
           },
           "ids"_a, "values"_a = nb::none(), "E [B, F, dim].")
       .def(
+          "trace",
+          [](const nn::Difm& self, const MaybeTensor& ids, const MaybeTensor& values, CallKey key) {
+            const RandomKey drawn = key.of(self);
+            return traces_of([&] { self(or_undefined(ids), or_undefined(values), drawn); });
+          },
+          "ids"_a, "values"_a = nb::none(), "key"_a = nb::none(),
+          "What the attention over the fields computed: attention [B, heads, F, F] and the rest.",
+          nb::sig(
+              "def trace(self, ids: equigrad._core.Tensor | None, values: equigrad._core.Tensor | None = None, key: "
+              "equigrad._core.random.Key | int | None = None) -> list[dict[str, equigrad._core.Tensor]]"))
+      .def(
           "vector_wise",
           [](const nn::Difm& self, const Tensor& e) { return released([&] { return self.vector_wise(e); }); }, "e"_a,
           "E [B, F, dim] -> O [B, F, heads head_dim]; permuted rows of E permute those of O.")
@@ -79,6 +91,15 @@ void bind_set_transformer(nb::module_& m) {
             return released([&] { return self(x, or_undefined(valid)); });
           },
           "x"_a, "valid"_a = nb::none(), "x [B, T, inputs], valid [B, T] bool -> [B, seeds, outputs].")
+      .def(
+          "trace",
+          [](const nn::SetTransformer& self, const Tensor& x, const MaybeTensor& valid) {
+            return traces_of([&] { self(x, or_undefined(valid)); });
+          },
+          "x"_a, "valid"_a = nb::none(),
+          "What every attention computed, in the order of the calls: of an ISAB first the one of the inducing points.",
+          nb::sig("def trace(self, x: equigrad._core.Tensor, valid: equigrad._core.Tensor | None = None) -> "
+                  "list[dict[str, equigrad._core.Tensor]]"))
       .def(
           "encode",
           [](const nn::SetTransformer& self, const Tensor& x, const MaybeTensor& valid) {

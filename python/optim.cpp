@@ -35,10 +35,29 @@ double rate_of_step(nb::handle self, nb::handle given) {
 
 std::string state_name(std::size_t i, const std::string& name) { return fmt::format("{}.{}", i, name); }
 
+/// The rule's name as bytes, u8 [length]: Adam and AdamW keep the same tensors and are not the same.
+Tensor rule_name(const Optimizer& self) {
+  const std::string name = self.name();
+  const std::vector<std::uint8_t> bytes(name.begin(), name.end());
+  return Tensor::from<std::uint8_t>(bytes, {std::ssize(bytes)});
+}
+
+/// Throws ValueError for the state of another rule.
+void check_rule(const Optimizer& self, const Tensor& rule) {
+  const std::string own = self.name();
+  std::string given;
+  if (rule.dtype() == DType::u8 && rule.rank() == 1)
+    for (const std::uint8_t byte : rule.to_vector<std::uint8_t>()) given += static_cast<char>(byte);
+  if (given != own)
+    throw ValueError(
+        fmt::format("load_state_dict: the state is of '{}', not of '{}'; make an optimizer of that rule", given, own));
+}
+
 nb::dict state_dict(const Optimizer& self) {
   const PauseRecording pause;
   nb::dict dict;
   dict["steps"] = to_python(Tensor::from<std::int64_t>({self.steps()}, {}));
+  dict["rule"] = to_python(rule_name(self));
   for (std::size_t i = 0; i < self.parameters().size(); ++i)
     for (const auto& [name, tensor] : self.state(i)) dict[state_name(i, name).c_str()] = to_python(tensor.clone());
   return dict;
@@ -54,6 +73,7 @@ void load_state_dict(Optimizer& self, const nb::dict& state) {
     given.erase(found);
     return tensor;
   };
+  check_rule(self, take("rule"));
   const Tensor steps = take("steps");
   if (steps.dtype() != DType::i64 || steps.numel() != 1 || steps.item() < 0 || steps.item() > 1e15)
     throw ValueError("load_state_dict: 'steps' must be one i64 from 0 to 10^15");
@@ -101,7 +121,8 @@ void bind_optimizer(nb::module_& m) {
           "The learning rate of steps that are given none: a number, or a function of the step, such as a Schedule.",
           nb::for_getter(nb::sig("def lr(self) -> float | collections.abc.Callable[[int], float] | None")),
           nb::for_setter(nb::sig("def lr(self, value: float | collections.abc.Callable[[int], float]) -> None")))
-      .def("state_dict", &state_dict, "Copies of the number of steps and of every parameter's state, by name.",
+      .def("state_dict", &state_dict,
+           "Copies of the number of steps, the rule's name and every parameter's state, by name.",
            nb::sig("def state_dict(self) -> dict[str, equigrad._core.Tensor]"))
       .def("load_state_dict", &load_state_dict, "state"_a,
            "Copies what state_dict() gave into this one: a run goes on with the same bits. Raises ValueError, "
@@ -209,8 +230,8 @@ constexpr const char* parameters_words = "parameters: collections.abc.Iterable[t
                                          "lr: float | collections.abc.Callable[[int], float] | None = None, ";
 
 /// Adam's and AdamW's, which take the same numbers.
-template <class Rule> void bind_adam(nb::module_& m, const char* name, const char* doc, Rule rule) {
-  const optim::AdamOptions defaults;
+template <class Rule> void bind_adam(nb::module_& m, const char* name, const char* doc, double decay, Rule rule) {
+  const optim::AdamOptions defaults{.weight_decay = decay};
   m.def(
       name,
       [rule](nb::handle parameters, nb::handle lr, const Betas& betas, double eps, double weight_decay, double beta1,
@@ -244,10 +265,12 @@ void bind_rules(nb::module_& m) {
                           "Optimizer",
                           parameters_words)
                   .c_str()));
-  bind_adam(m, "Adam", "Kingma and Ba, ICLR 2015; weight decay is added to the gradient.",
+  bind_adam(m, "Adam", "Kingma and Ba, ICLR 2015; weight decay is added to the gradient.", 0.0,
             [](Tensors all, const optim::AdamOptions& options) { return optim::adam(std::move(all), options); });
-  bind_adam(m, "AdamW", "The same after w *= 1 - lr weight_decay. ICLR 2019.",
-            [](Tensors all, const optim::AdamOptions& options) { return optim::adamw(std::move(all), options); });
+  // PyTorch's default: whoever writes AdamW expects some. The program's --weight-decay and C++'s options begin at 0.
+  bind_adam(m, "AdamW",
+            "The same after w *= 1 - lr weight_decay, which is 0.01 unless it is given, as in PyTorch. ICLR 2019.",
+            0.01, [](Tensors all, const optim::AdamOptions& options) { return optim::adamw(std::move(all), options); });
   const optim::RmsPropOptions rms;
   m.def(
       "RMSprop",

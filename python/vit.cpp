@@ -4,10 +4,9 @@
 
 #include "config.h"
 #include "modules.h"
+#include "traces.h"
 
 namespace eg::python {
-
-nb::dict dict_of(const nn::MultiHeadAttention::Trace& trace);
 
 namespace {
 
@@ -48,9 +47,11 @@ void bind_parts(nb::class_<nn::Vit, nn::Module>& cls) {
   optional_child(cls, "classifier", &nn::Vit::classifier, "Linear");
   optional_child(cls, "distillation_classifier", &nn::Vit::distillation_classifier, "Linear");
   optional_child(cls, "pooler", &nn::Vit::pooler, "Linear");
-  tensor_attribute(cls, "cls_token", &nn::Vit::cls_token, "[1, 1, dim]; None for mean pooling.");
-  tensor_attribute(cls, "position_embedding", &nn::Vit::position_embedding, "[1, T, dim]; None for none.");
-  tensor_attribute(cls, "distillation_token", &nn::Vit::distillation_token, "[1, 1, dim]; None without one.");
+  tensor_attribute(cls, "cls_token", &nn::Vit::cls_token, Missing::sometimes, "[1, 1, dim]; None for mean pooling.");
+  tensor_attribute(cls, "position_embedding", &nn::Vit::position_embedding, Missing::sometimes,
+                   "[1, T, dim]; None for none.");
+  tensor_attribute(cls, "distillation_token", &nn::Vit::distillation_token, Missing::sometimes,
+                   "[1, 1, dim]; None without one.");
 }
 
 } // namespace
@@ -109,10 +110,12 @@ void bind_vit(nb::module_& parent) {
           "trace",
           [](const nn::Vit& self, const Tensor& images) {
             nb::list layers;
-            for (const auto& trace : released([&] { return self.trace(images); })) layers.append(dict_of(trace));
+            const auto traces = released([&] { return self.trace(images); });
+            for (std::size_t i = 0; i < traces.size(); ++i)
+              layers.append(dict_of(traces[i], self.blocks[i]->attention.scale()));
             return layers;
           },
-          "images"_a, "What every block's attention computed: q, k, v, scores, a, output.",
+          "images"_a, "What every block's attention computed: q, k, v, logits, attention, a, output.",
           nb::sig("def trace(self, images: equigrad._core.Tensor) -> list[dict[str, equigrad._core.Tensor]]"));
   bind_parts(cls);
   m.def(

@@ -72,6 +72,9 @@ python_environment() {
     "$python" -m pip install --quiet --disable-pip-version-check "nanobind>=3.1,<4" pytest mypy >&2
   fi
   # What single tests compare with; they are skipped by name where it cannot be had.
+  "$python" -c "import basedpyright" 2>/dev/null ||
+    "$python" -m pip install --quiet --disable-pip-version-check basedpyright >&2 ||
+    say "basedpyright cannot be had from PyPI"
   "$python" -c "import tensorboard" 2>/dev/null ||
     "$python" -m pip install --quiet --disable-pip-version-check tensorboard >&2 ||
     say "tensorboard cannot be had from PyPI"

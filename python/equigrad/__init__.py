@@ -65,7 +65,10 @@ from ._core import (
 from ._core.catalogue import verify
 from ._dtypes import bfloat16, float32, float64, int64, uint8
 from ._files import load, save
-from . import _methods, cuda, data, hub, linalg, nn, ops, optim, permute, random, testing
+from . import _methods, cuda, data, hub, linalg, nn, ops, optim, permute, random, testing, training
+from ._pictures import AttentionMaps, Page, Picture, attention_maps, line_chart
+from ._reports import Attacks, Evaluation, attack, attack_defences, attack_schemes, attacks, evaluate, report
+from .training import Callback, Curves, Metrics, Record, Run, open_run, train, train_options
 from .autograd import (
     checkpoint,
     grad,
@@ -82,6 +85,7 @@ from .autograd import (
 
 if _TYPE_CHECKING:
     from .ops import *
+    from . import permute as permute  # the part, not the operation
 
 no_grad = pause
 manual_seed = random.seed

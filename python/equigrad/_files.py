@@ -8,7 +8,7 @@ from ._core.data import load_safetensors, save_safetensors
 from ._core.nn import Module
 
 
-def save(what: Module | Mapping[str, Any], path: str | PathLike) -> None:
+def save(what: Module | Mapping[str, Any], path: str | PathLike[str]) -> None:
     """Writes a module's state_dict(), or tensors by name, as safetensors.
 
     The file is complete or not there. Raises TypeError for anything else; a model that is to become a folder with its
@@ -21,7 +21,7 @@ def save(what: Module | Mapping[str, Any], path: str | PathLike) -> None:
     save_safetensors(path, dict(what))
 
 
-def load(path: str | PathLike, widen: bool = False) -> dict[str, Tensor]:
+def load(path: str | PathLike[str], widen: bool = False) -> dict[str, Tensor]:
     """Reads tensors by name: model.load_state_dict(eg.load(path)).
 
     widen: F16 and BF16 become f32, other integers i64.

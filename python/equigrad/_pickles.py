@@ -94,6 +94,7 @@ def set_module_state(value, state):
         _core.nn.Module.train(value, state["training"])  # before it has children, whose flags are their own
         for name, part in state["parts"]:
             _add_part(value, name, part)
+        value._adopt(*value._contents())  # tensors that parts share are one parameter
     else:
         value._adopt([shared.tensor for shared in state["tensors"]], state["training"])
     if state["attributes"]:

@@ -7,11 +7,12 @@ from . import _core
 from ._core.data import Tokenizer
 from ._core.hub import *
 from ._core.hub import GeneratedText, Model, load_with_report
+from ._core.nn import Vit
 from ._core.random import Key
 
 
 def load(
-    folder: str | PathLike,
+    folder: str | PathLike[str],
     dtype: str = "f32",
     fresh_head: bool = False,
     key: Key | int = 0,
@@ -59,3 +60,29 @@ def generate_text(
     return _core.hub._generate_text(
         model, tokenizer, prompt, max_new_tokens, temperature, top_k, top_p, ends, stops, key, on_text
     )
+
+
+def save(
+    model: Any,
+    folder: str | PathLike[str],
+    class_names: Sequence[str] | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> None:
+    """Writes an nn.ViT as a model folder, which load(), the program and transformers (or timm) read; a hub.Model too.
+
+    class_names: None for the numbers. mean, std: of each channel, how pixels (0 to 1) are scaled before the model sees
+    them; 0.5 each unless they are given. Raises ValueError for a ViT that no other library has.
+    """
+    if isinstance(model, Model):
+        model.save(folder)
+        return
+    if not isinstance(model, Vit):
+        raise TypeError(
+            f"hub.save: {type(model).__name__} has no model folder here; nn.ViT and hub.Model have. eg.save(model, path) "
+            "keeps the weights of any module"
+        )
+    config = model.config
+    names = [str(i) for i in range(config.classes)] if class_names is None else list(class_names)
+    half = [0.5] * config.channels
+    _core.training.save_vit(model, names, half if mean is None else mean, half if std is None else std, folder)

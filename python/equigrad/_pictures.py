@@ -1,0 +1,168 @@
+"""Charts, attention maps and pages that a notebook shows; without another library."""
+
+import base64
+import html
+from collections.abc import Iterator, Sequence
+from os import PathLike, fspath
+from typing import Any, overload
+
+import numpy as np
+
+from . import _core
+from ._core import Tensor
+from ._core.nn import _with_attention
+from ._core.report import chart as _chart
+from ._core.report import heat_map as _heat_map
+
+# Okabe and Ito's palette: as apps/report/chart.cpp draws lines.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+_STYLE = (
+    "<style>text{font:13px sans-serif;fill:currentColor}.grid{stroke:#8884;stroke-width:1}"
+    ".axis{stroke:currentColor;stroke-width:1}.title{font-weight:600}</style>"
+)
+
+
+def _write(path: str | PathLike[str], text: str) -> None:
+    with open(fspath(path), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+class Picture:
+    """A picture as SVG: a notebook shows it, save() writes it to a file, str() is its text."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes it to a file, whose name usually ends with .svg."""
+        _write(path, self.svg)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __str__(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"<picture: {len(self.svg)} bytes of SVG; save(path) writes it>"
+
+
+class Page:
+    """A page of HTML that needs nothing else: a notebook shows it in a frame, save() writes it to a file."""
+
+    def __init__(self, html: str, notes: Sequence[str] = ()) -> None:
+        self.html = html
+        self.notes = list(notes)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes it to a file, whose name usually ends with .html."""
+        _write(path, self.html)
+
+    def _repr_html_(self) -> str:
+        # A frame: the page's styles stay its own.
+        return f'<iframe srcdoc="{html.escape(self.html)}" style="width:100%;height:40em;border:0"></iframe>'
+
+    def __str__(self) -> str:
+        return self.html
+
+    def __repr__(self) -> str:
+        return f"<page: {len(self.html)} bytes of HTML; save(path) writes it>"
+
+
+def line_chart(
+    lines: Sequence[tuple[str, Any, Any]], *, title: str = "", x_label: str = "step", y_label: str = "", log_y: bool = False
+) -> Picture:
+    """A chart of lines (name, x, y), with their names below it."""
+    listed = [
+        (name, np.asarray(x, dtype=float).tolist(), np.asarray(y, dtype=float).tolist(), len(x) < 40) for name, x, y in lines
+    ]
+    svg = _chart(title, x_label, y_label, listed, log_y)
+    names, x, row = "", 74, 0
+    for i, (name, *_) in enumerate(lines):
+        width = 44 + 8 * len(name)
+        if x + width > 720 and x > 74:
+            x, row = 74, row + 1
+        y = 348 + 20 * row
+        names += f'<line x1="{x}" y1="{y - 4}" x2="{x + 24}" y2="{y - 4}" stroke="{_COLOURS[i % 6]}" stroke-width="2.5"/>'
+        names += f'<text x="{x + 30}" y="{y}">{html.escape(name)}</text>'
+        x += width
+    height = 358 + 20 * row
+    head, rest = svg.split(">", 1)
+    head = head.replace('viewBox="0 0 720 330"', f'viewBox="0 -20 720 {height + 20}" xmlns="http://www.w3.org/2000/svg" width="720"')
+    caption = f'<text class="title" x="74" y="-4">{html.escape(title)}</text>' if title else ""
+    return Picture(f"{head}>{_STYLE}{caption}{rest.removesuffix('</svg>')}{names}</svg>")
+
+
+class AttentionMaps(Sequence[Tensor]):
+    """What attention computed in one call: maps[layer] is softmax's result [B, heads, T, T]; a notebook shows the first sample."""
+
+    def __init__(self, layers: list[dict[str, Tensor]], output: Any) -> None:
+        self.layers = layers
+        self.output = output
+
+    @property
+    def logits(self) -> list[Tensor]:
+        """Of each layer scale Q K^T, before masks and softmax."""
+        return [layer["logits"] for layer in self.layers]
+
+    @overload
+    def __getitem__(self, layer: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, layer: slice) -> list[Tensor]: ...
+    def __getitem__(self, layer: int | slice) -> Tensor | list[Tensor]:
+        if isinstance(layer, slice):
+            return [one["attention"] for one in self.layers[layer]]
+        return self.layers[layer]["attention"]
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (layer["attention"] for layer in self.layers)
+
+    def picture(self, sample: int = 0, *, logits: bool = False, tokens: Sequence[str] | None = None) -> Picture:
+        """A row for each layer, a map for each head: row i of a map says what token i looks at. tokens: their names."""
+        maps = self.logits if logits else list(self)
+        if not maps:
+            raise _core.ValueError("attention_maps: the call ran no attention")
+        side, gap, left, top = 120, 14, 64, 22
+        body, width, y = "", 0, top
+        for number, layer in enumerate(maps):
+            heads = layer[sample].detach()
+            body += f'<text x="{left - 8}" y="{y + side / 2}" text-anchor="end">layer {number}</text>'
+            for head in range(heads.shape[0]):
+                x = left + head * (side + gap)
+                png = base64.b64encode(_heat_map(heads[head].to("f32"))).decode()
+                if number == 0:
+                    body += f'<text x="{x + side / 2}" y="{top - 8}" text-anchor="middle">head {head}</text>'
+                body += (
+                    f'<image x="{x}" y="{y}" width="{side}" height="{side}" preserveAspectRatio="none" '
+                    f'style="image-rendering:pixelated" href="data:image/png;base64,{png}">'
+                    f"<title>layer {number}, head {head}</title></image>"
+                )
+                width = max(width, x + side + gap)
+            y += side + gap
+        if tokens is not None:
+            words = " ".join(f"{i} {word}" for i, word in enumerate(tokens))
+            body += f'<text x="{left}" y="{y + 8}">{html.escape(words)}</text>'
+            y += 20
+        return Picture(
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" role="img" '
+            f'aria-label="attention maps">{_STYLE}{body}</svg>'
+        )
+
+    def _repr_svg_(self) -> str:
+        return self.picture().svg
+
+    def __repr__(self) -> str:
+        return f"<attention maps of {len(self)} layers: {[tuple(one.shape) for one in self]}>"
+
+
+def attention_maps(model: Any, *args: Any, **kwargs: Any) -> AttentionMaps:
+    """Calls model(*args, **kwargs) and gives what every attention inside computed, in the order of the calls.
+
+    For every module with a MultiHeadAttention in it, your own too, for Set Transformers, DIFMs and hub.Models. The maps
+    are computed once more on the explicit path, without dropout; gradients pass through them.
+    """
+    output, layers = _with_attention(lambda: model(*args, **kwargs))
+    return AttentionMaps(layers, output)

@@ -1,0 +1,149 @@
+"""Evaluation, reports and attacks from Python are the program's."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import equigrad as eg
+import numpy as np
+import pytest
+
+SMALL = {"size": 16, "batch": 16, "dim": 16, "heads": 2, "layers": 1, "mlp": 24, "train_limit": 96, "test_limit": 32}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return eg.train("vit", "shapes", steps=6, evaluate_every=3, out=tmp_path_factory.mktemp("runs") / "run", **SMALL)
+
+
+def program():
+    found = os.environ.get("EQUIGRAD_PROGRAM")
+    if not found:
+        pytest.skip("the program is not there (EQUIGRAD_PROGRAM)")
+    return found
+
+
+def test_evaluation_is_the_runs_own(run):
+    found = eg.evaluate(run.model, "shapes", size=16, limit=32, batch_size=7)
+    assert found.count == 32 and abs(found.accuracy - run.test.accuracy) < 1e-9 and abs(found.loss - run.test.loss) < 1e-5
+    assert str(found).startswith("loss ") and "on 32 samples" in str(found)
+    record = eg.evaluate(run)
+    assert record.loss == run.test.loss and record.split == "test"
+    loaded = eg.hub.load(run.folder / "model")
+    assert abs(eg.evaluate(loaded, "shapes", size=16, limit=32).loss - run.test.loss) < 1e-5
+
+
+def test_evaluation_takes_datasets_arrays_loaders_and_batches(run):
+    dataset = eg.data.open_dataset("shapes", "test", size=16, limit=32)
+    images = np.stack([dataset.pixels(i).numpy() for i in range(32)])
+    labels = np.array([dataset.label(i) for i in range(32)])
+    loader = eg.data.Loader(dataset, batch_size=8, shuffle=False)
+    plain = eg.evaluate(run.model, dataset)
+    classes = dataset.class_names
+    for data in (loader, eg.data.ArrayDataset(images, labels, class_names=classes), (images, labels), [(b.images, b.labels) for b in loader]):
+        found = eg.evaluate(run.model, data)
+        assert found.count == 32 and abs(found.loss - plain.loss) < 1e-5, data
+    moved = eg.evaluate(run.model, dataset, mean=[0.0] * 3, std=[1.0] * 3)
+    assert moved.loss != plain.loss
+    with pytest.raises(TypeError, match="mean and std are given together"):
+        eg.evaluate(run.model, dataset, mean=[0.0] * 3)
+
+
+def test_evaluation_leaves_the_model_as_it_was(run):
+    model = run.model.train()
+    model.blocks[0].eval()
+    eg.evaluate(model, "shapes", size=16, limit=16)
+    assert model.training and not model.blocks[0].training and model.blocks[0].mlp.training is False
+    with eg.Tape() as tape:
+        eg.evaluate(model, "shapes", size=16, limit=16)
+    assert len(tape) == 0
+    model.eval()
+
+
+def test_evaluation_says_what_it_cannot_do(run):
+    for arguments, error, words in [
+        ((run.model,), TypeError, "data is needed"),
+        ((3, "shapes"), TypeError, "model is a int"),
+        ((run, "shapes"), TypeError, "own test data"),
+        ((run.model, 3), TypeError, "data is a int"),
+        ((run.model, []), ValueError, "no samples"),
+        ((run.model.patch_embedding, "shapes"), ValueError, "logits"),
+        ((run.model, "shaps"), eg.Error, "shaps"),
+    ]:
+        with pytest.raises(error, match=words):
+            eg.evaluate(*arguments)
+
+
+def without_times(page):
+    return re.sub(r"\d+(\.\d+)? ?(s|images/s|min)\b|\d[\d.,]*e?[+-]?\d*", "N", page)
+
+
+def test_a_report_is_the_programs(run, tmp_path):
+    page = eg.report(run, tmp_path / "python.html", samples=20)
+    assert (tmp_path / "python.html").read_text() == page.html == str(page)
+    assert "Curves" in page.html and "<svg" in page.html and page.notes == []
+    assert page._repr_html_().startswith("<iframe srcdoc=") and "<script" not in page.html
+    two = eg.report([run, run.folder.parent / "run"] if False else [run.folder])
+    assert "the run run" in two.html
+    subprocess.run([program(), "report", str(run.folder), "--out", str(tmp_path / "program.html"), "--samples", "20", "--quiet"], check=True)
+    assert (tmp_path / "program.html").read_text() == page.html
+
+
+def test_reports_of_several_runs_and_without_data(run, tmp_path, rng):
+    images, labels = rng.integers(0, 255, (32, 1, 8, 8)).astype("uint8"), np.arange(32) % 2
+    options = {"batch": 16, "dim": 16, "heads": 2, "layers": 1, "mlp": 24, "patch": 4}
+    memory = eg.train("vit", (images, labels), test=(images, labels), steps=2, out=tmp_path / "memory", **options)
+    page = eg.report([run, memory], samples=20)
+    assert "2 runs side by side" in page.html and len(page.notes) == 1 and "in memory" in page.notes[0]
+    with pytest.raises(eg.ValueError, match="wrote no folder"):
+        eg.report(eg.train("vit", "shapes", steps=1, out=None, **SMALL))
+    with pytest.raises(eg.ValueError, match="no run was given"):
+        eg.report([])
+    with pytest.raises(eg.FileError):
+        eg.report(tmp_path / "nothing")
+
+
+def test_attacks_recover_what_theory_says(tmp_path):
+    found = eg.attack("weights", base="published", keys="fixed", seed=3)
+    assert found.holds and len(found) == len(eg.attack_schemes())
+    assert found.rate("stip2") == 1.0 and "not encryption" in str(found)
+    found.save(tmp_path / "attacks.html")
+    assert "<table" in (tmp_path / "attacks.html").read_text() and found.markdown.startswith("| |")
+    assert found._repr_html_().startswith("<iframe") and "all hold" in repr(found)
+    secret = eg.attack("weights", base="secret", scheme="stip2", keys="fixed")
+    assert np.isnan(secret.rate("stip2")) or secret.rate("stip2") < 1.0  # what is not known is not found
+    with pytest.raises(KeyError):
+        found.rate("nothing")
+
+
+def test_attacks_are_the_programs(tmp_path):
+    words = [program(), "attack", "weights", "--base", "published", "--keys", "fixed", "--scheme", "stip2", "--json", "-", "--quiet"]
+    theirs = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)["results"]
+    ours = eg.attack("weights", base="published", keys="fixed", scheme="stip2").cells
+    assert [{k: v for k, v in cell.items() if k != "findings"} for cell in ours] == [
+        {k: v for k, v in cell.items() if k != "findings"} for cell in theirs
+    ]
+
+
+def test_wrong_attacks_are_named():
+    for options, words in [
+        ({"name": "wieghts"}, "weights"),
+        ({"scheme": "stip9"}, "stip9"),
+        ({"base": "known"}, "known"),
+        ({"keys": "often"}, "neither fixed nor fresh"),
+        ({"defences": ["nois"]}, "nois"),
+        ({"name": "weights", "data": "shapes"}, "looks at no pictures"),
+    ]:
+        with pytest.raises(eg.ValueError, match=words):
+            eg.attack(**options)
+    assert "weights" in eg.attacks() and eg.attacks()["weights"]["sees"] and "noise" in eg.attack_defences()
+
+
+def test_charts_of_ones_own_numbers():
+    picture = eg.line_chart([("a & b", [0, 1, 2], [1.0, 2.0, float("nan")]), ("c", [0, 1], [3.0, 4.0])], title="<mine>", y_label="y")
+    import xml.dom.minidom
+
+    xml.dom.minidom.parseString(picture.svg)
+    assert "a &amp; b" in picture.svg and "&lt;mine&gt;" in picture.svg
