@@ -5,11 +5,11 @@ import numpy as np
 _EQUAL_TO = {"float32": "f32", "float64": "f64", "int64": "i64", "uint8": "u8", "bool": "bool", "bfloat16": "bf16"}
 
 
-def _is_type(dtype):
+def _is_type(dtype: object) -> bool:
     return isinstance(dtype, (type, np.dtype)) or (type(dtype).__module__, type(dtype).__name__) == ("torch", "dtype")
 
 
-def name_of(dtype):
+def name_of(dtype: object) -> str | None:
     """The library's name of a type that another library names or has; None for one that the library lacks."""
     if isinstance(dtype, str):
         return _EQUAL_TO.get(dtype, dtype)
@@ -32,7 +32,7 @@ class DType(str):
 
     __slots__ = ()
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         name = name_of(other)
         if name is not None:
             return str.__eq__(self, name)
@@ -40,13 +40,13 @@ class DType(str):
         # 8 bytes there.
         return False if _is_type(other) else NotImplemented
 
-    def __ne__(self, other):
+    def __ne__(self, other: object) -> bool:
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
     __hash__ = str.__hash__
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type, tuple[str]]:
         return DType, (str(self),)
 
 

@@ -46,8 +46,8 @@ def report(
     listed = [runs] if isinstance(runs, (Run, str, os.PathLike)) else list(runs)
     if not listed:
         raise _core.ValueError("report: no run was given")
-    words = [os.fspath(one) if one is not None else "" for one in (data, data_dir, key)]
-    html, notes = _report.runs_page([_run_folder(one) for one in listed], *words, samples, seed)
+    place, sets, secret = ("" if one is None else os.fspath(one) for one in (data, data_dir, key))
+    html, notes = _report.runs_page([_run_folder(one) for one in listed], place, sets, secret, samples, seed)
     page = Page(html, notes)
     if out is not None:
         page.save(out)
@@ -100,7 +100,7 @@ def evaluate(
         with _core.pause():
             return _measured(model, batches)
     finally:
-        for one, was in reversed(modes):
+        for one, was in modes:  # the outer ones first, which set those inside
             one.train(was)
 
 

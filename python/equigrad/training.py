@@ -286,7 +286,7 @@ class Run:
 
     def plot(self, *metrics: str, x: str = "step", log: bool = False) -> Picture:
         """A chart of the named numbers of all steps and evaluations (default: the loss); x is "step" or "epoch"."""
-        lines = []
+        lines: list[tuple[str, Any, Any]] = []
         for name in metrics or ("loss",):
             before = len(lines)
             for split, curves in (("train", self.metrics.train), ("test", self.metrics.test)):

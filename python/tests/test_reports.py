@@ -134,7 +134,7 @@ def test_wrong_attacks_are_named():
         ({"base": "known"}, "known"),
         ({"keys": "often"}, "neither fixed nor fresh"),
         ({"defences": ["nois"]}, "nois"),
-        ({"name": "weights", "data": "shapes"}, "looks at no pictures"),
+        ({"name": "vocabulary", "data": "shapes"}, "looks at no pictures"),
     ]:
         with pytest.raises(eg.ValueError, match=words):
             eg.attack(**options)

@@ -23,10 +23,31 @@ def test_every_op_has_a_stub_with_its_parameters():
     stubs = definitions(PACKAGE / "ops.pyi")
     for name in eg.ops.__all__:
         arguments = stubs[name].args
-        assert [a.arg for a in arguments.args + arguments.kwonlyargs] == list(
-            inspect.signature(getattr(eg.ops, name)).parameters
-        )
+        found = [a.arg for a in arguments.args + arguments.kwonlyargs]
+        own = list(inspect.signature(getattr(eg.ops, name)).parameters)
+        assert found[: len(own)] == own
+        # Behind them only other libraries' names, which the function takes as well.
+        for other in found[len(own) :]:
+            assert other in OTHER_NAMES, (name, other)
+            with pytest.raises(Exception) as refused:
+                getattr(eg.ops, name)(**{other: OTHER_NAMES[other], "nothing": None})
+            assert "nothing" in str(refused.value) and f"'{other}'" not in str(refused.value)
         assert ast.get_docstring(stubs[name]) == eg._core.find_op(name).math
+
+
+OTHER_NAMES = {
+    **dict.fromkeys(("axis", "dim", "dims", "axes", "correction", "ddof"), 0),
+    **dict.fromkeys(("keepdim", "keepdims"), True),
+    **dict.fromkeys(("eps", "epsilon"), 1e-5),
+}
+
+
+def test_the_package_names_what_it_exports():
+    """__all__ is a list that type checkers can read, so it is compared with what there is."""
+    there = {name for name in vars(eg) if not name.startswith("_")} - {"IndexError", "MemoryError", "ValueError"}
+    there -= set(eg.ops.__all__) - {"permute"}  # operations, once they were asked for
+    there -= set(eg._names.OPERATIONS)
+    assert set(eg.__all__) == there and len(eg.__all__) == len(set(eg.__all__))
 
 
 PARTS = ["", *(name for name, value in vars(eg._core).items() if inspect.ismodule(value))]
