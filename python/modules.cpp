@@ -48,7 +48,9 @@ bool PyModule::assign(const std::string& name, nb::handle value) {
   if (name.empty() || name.find('.') != std::string::npos)
     throw ValueError(fmt::format("module: '{}' cannot be the name of a part: it is empty or has a dot", name));
   if (nb::isinstance<PyParameter>(value)) {
-    register_parameter(name, slot(name, nb::cast<PyParameter&>(value).value));
+    const Tensor tensor = nb::cast<PyParameter&>(value).value;
+    register_parameter(name, slot(name, tensor));
+    if (tensor.has_storage()) assign_parameter(name, tensor); // it may be another's: tied
     order_.push_back(name);
     return true;
   }

@@ -380,6 +380,22 @@ def test_weights_are_tied_by_assignment():
     assert not eg.same_bits(model.out.weight, twice)
 
 
+def test_a_parameter_of_anothers_tensor_is_tied_too():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(6, 4, key=1)
+            self.out = nn.Parameter(self.embedding.weight)
+
+        def forward(self, ids):
+            return self.embedding(ids) @ self.out.T
+
+    net = Net()
+    assert [name for name, _ in net.named_parameters()] == ["embedding.weight"]
+    assert len(copy.deepcopy(net).parameters()) == len(copy.copy(net).parameters()) == 1
+    eg.optim.SGD(net.parameters(), lr=0.1)
+
+
 def test_parameters_that_only_look_alike_are_not_tied():
     pair = nn.Sequential(nn.Linear(2, 2, key=1), nn.Linear(2, 2, key=1))
     assert len(pair.parameters()) == 4

@@ -160,8 +160,8 @@ def test_modules_made_in_python_nest_and_name_places():
 def test_registered_names_stay():
     net = Net(1)
     for change in [
-        lambda: setattr(net, "first", eg.nn.Linear(4, 6, key=9)),
-        lambda: setattr(net, "gain", eg.ones(6)),
+        lambda: setattr(net, "first", eg.nn.Parameter(eg.ones(6))),
+        lambda: setattr(net, "rest", [eg.nn.Linear(6, 6)]),
         lambda: delattr(net, "first"),
         lambda: net.register_state("gain", eg.ones(1)),
     ]:
