@@ -1,8 +1,6 @@
 // xz and tar through libarchive, which sees bytes in memory only and is offered no other format or filter.
 
-#include "core/base/bytes.h"
-#include "data/unpack.h"
-#include "data/unpack_xz.h"
+#include "data/archives.h"
 
 #include "core/base/error.h"
 #include "core/base/out_of_memory.h"
@@ -84,14 +82,6 @@ Bytes unpack_xz(ByteView packed, const std::string& source, std::uint64_t limit)
 
 namespace {
 
-/// A tar ends in two blocks of zeros; without them the end is missing, which libarchive lets pass.
-void check_tar_end(ByteView tar, const std::string& source) {
-  constexpr std::size_t marker = 1024;
-  bool whole = tar.size() >= marker;
-  for (std::size_t i = 0; whole && i < marker; ++i) whole = tar[tar.size() - 1 - i] == 0;
-  if (!whole) throw FileError(source + ": truncated, or not a tar archive: its end marker is missing");
-}
-
 Bytes read_member(archive* a, archive_entry* entry, const std::string& source, std::size_t tar_size) {
   const char* path = archive_entry_pathname(entry);
   const std::string where = fmt::format("{}: member '{}'", source, path != nullptr ? path : "?");
@@ -114,8 +104,7 @@ Bytes read_member(archive* a, archive_entry* entry, const std::string& source, s
 
 } // namespace
 
-void read_tar_bytes(ByteView tar, const std::string& source, FunctionRef<void(const ArchiveMember&)> visit) {
-  check_tar_end(tar, source);
+void read_tar_members(ByteView tar, const std::string& source, FunctionRef<void(const ArchiveMember&)> visit) {
   const Reader reader = new_reader(source);
   archive* a = reader.get();
   check(archive_read_support_format_tar(a), a, source, "cannot read the archive");

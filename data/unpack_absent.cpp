@@ -1,9 +1,8 @@
-// For builds without zlib and libarchive: refuses packed files. Files that are not packed are read as everywhere.
+// For builds without zlib: refuses gzip files and compressed members of zip files. Files that are not packed are read
+// as everywhere.
 
 #include "core/base/error.h"
 #include "data/inflate.h"
-#include "data/unpack.h"
-#include "data/unpack_xz.h"
 
 #include <string_view>
 
@@ -25,9 +24,5 @@ std::size_t Inflater::read(std::uint8_t*, std::size_t) { refuse(source_, "compre
 std::uint64_t Inflater::taken() const { refuse(source_, "compressed data"); }
 
 Bytes unpack_gzip(ByteView, const std::string& source, std::uint64_t) { refuse(source, "a gzip file"); }
-Bytes unpack_xz(ByteView, const std::string& source, std::uint64_t) { refuse(source, "an xz file"); }
-void read_tar_bytes(ByteView, const std::string& source, FunctionRef<void(const ArchiveMember&)>) {
-  refuse(source, "a tar archive");
-}
 
 } // namespace eg::data

@@ -197,6 +197,8 @@ void bind_tokenizers(nb::module_& m);
 void bind_system(nb::module_& m);
 void bind_devices(nb::module_& m);
 void bind_pickles(nb::module_& m);
+/// In builds without libarchive: the library reads xz and tar through Python's modules from now on.
+void lend_python_archives();
 
 } // namespace eg::python
 

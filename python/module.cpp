@@ -46,4 +46,7 @@ NB_MODULE(_core, m) {
   bind_pickles(m);
   bind_training(m);
   bind_reports(m);
+#if defined(EQUIGRAD_LENDS_ARCHIVES)
+  lend_python_archives();
+#endif
 }
