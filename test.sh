@@ -14,6 +14,8 @@
 #   ./test.sh device the emulator, and the laws on the emulated device
 #   ./test.sh cuda   compiles and links the device module by nvcc, warnings as errors, and checks its code; needs no GPU
 #   ./test.sh browser the pages and the explorer, which it builds, in Chromium, by Playwright from PyPI
+#   ./test.sh arm    compiles for ARM64; unit tests, laws and the bits of exact mode run in qemu-user
+#   ./test.sh wheel  makes the release's wheels for this processor (scripts/release.sh), checks and installs them
 #   ./test.sh wasm   compiles the library to WebAssembly; runs the laws, the catalogue and the bits of exact mode in Node
 #                    (not the laws' own mutants, nor the tests that read the docs: those run natively)
 set -eu
@@ -98,6 +100,18 @@ browser)
   build check equigrad_cli explore_door
   ctest --preset check -L browser
   ;;
+arm)
+  install_packages build test arm
+  arm_root
+  build arm unit_tests law_tests exact_bits
+  ctest --preset arm -R '^(unit|laws|bits)\.' -LE long
+  ;;
+wheel)
+  install_packages build test python release
+  ./scripts/release.sh wheels
+  python_environment
+  EQUIGRAD_DIST=$PWD/dist "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_release.py python/tests/test_install.py
+  ;;
 wasm)
   install_packages build test wasm
   NODE_PATH=/usr/share/nodejs${NODE_PATH:+:$NODE_PATH} # emscripten's JavaScript libraries, for a Node not of Debian
@@ -106,5 +120,5 @@ wasm)
   build wasm
   ctest --preset wasm -LE long -E '^theorems\.(glossary|pages|sharp_)'
   ;;
-*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device, wasm, cuda and browser" ;;
+*) die "test.sh: there is no mode '$mode'; there are all, fast, dev, python, asan, tsan, clang, tidy, device, wasm, cuda, browser, arm and wheel" ;;
 esac

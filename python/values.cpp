@@ -161,9 +161,9 @@ std::optional<std::int64_t> integer_from(nb::handle value) {
 
 std::optional<double> real_from(nb::handle value) {
   if (PyBool_Check(value.ptr()) || nb::isinstance<Tensor>(value)) return std::nullopt;
-  if (PyFloat_Check(value.ptr())) return PyFloat_AS_DOUBLE(value.ptr());
-  const PyNumberMethods* numbers = Py_TYPE(value.ptr())->tp_as_number;
-  if (numbers == nullptr || (numbers->nb_float == nullptr && numbers->nb_index == nullptr)) return std::nullopt;
+  if (PyFloat_Check(value.ptr())) return PyFloat_AsDouble(value.ptr());
+  PyTypeObject* const type = Py_TYPE(value.ptr());
+  if (PyType_GetSlot(type, Py_nb_float) == nullptr && PyType_GetSlot(type, Py_nb_index) == nullptr) return std::nullopt;
   const double number = PyFloat_AsDouble(value.ptr()); // integers of any size, np.float32
   if (PyErr_Occurred() == nullptr) return number;
   PyErr_Clear();

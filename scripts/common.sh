@@ -120,6 +120,41 @@ cuda_compiler() {
   PATH=$toolkit/bin:$PATH
 }
 
+# unpack_debian SUITE PROCESSOR FOLDER PACKAGE...: an unpacked, not configured Debian or Ubuntu with these packages, which
+# may be for another processor. Links that begin at its root are made to begin where they are.
+unpack_debian() {
+  suite=$1 processor=$2 folder=$3
+  shift 3
+  [ -e "$folder/unpacked" ] && return
+  rm -rf "$folder" "$folder.part"
+  mkdir -p "$(dirname "$folder")"
+  say "Unpacking $suite for $processor in $folder"
+  keys=
+  if [ "$suite" = jammy ] && [ -e build/ubuntu-keys/unpacked ]; then
+    keys=--keyring=$PWD/build/ubuntu-keys/usr/share/keyrings/ubuntu-archive-keyring.gpg
+  fi
+  # shellcheck disable=SC2086
+  if ! mmdebstrap --quiet --variant=extract --architectures="$processor" --include="$(echo "$*" | tr ' ' ',')" $keys \
+    "$suite" "$folder.part" >"$folder.log" 2>&1; then
+    tail -n 3 "$folder.log" >&2
+    rm -rf "$folder.part"
+    return 1
+  fi
+  find "$folder.part" -type l -lname '/*' | while IFS= read -r link; do
+    ln -srfn "$folder.part$(readlink "$link")" "$link"
+  done
+  touch "$folder.part/unpacked"
+  mv "$folder.part" "$folder"
+}
+
+# The ARM64 Debian in build/arm64-root, with the libraries that build and tests take (scripts/cmake/aarch64_toolchain.cmake).
+arm_root() {
+  # shellcheck disable=SC2046
+  unpack_debian bookworm arm64 build/arm64-root libstdc++-12-dev python3-dev \
+    $(packages_of build test | grep -vx -e g++ -e cmake -e ninja-build -e pkg-config) ||
+    die "An ARM64 Debian cannot be unpacked: the lines above say why."
+}
+
 # "about 4 min", "about 20 s": seconds in words.
 in_words() {
   if [ "$1" -ge 90 ]; then printf 'about %d min' $((($1 + 30) / 60)); else printf 'about %d s' "$1"; fi
