@@ -71,13 +71,12 @@ python_environment() {
     "$system" -m venv --clear --system-site-packages build/python-environment
     "$python" -m pip install --quiet --disable-pip-version-check "nanobind>=3.1,<4" pytest mypy >&2
   fi
-  # What single tests compare with; they are skipped by name where it cannot be had.
-  "$python" -c "import basedpyright" 2>/dev/null ||
-    "$python" -m pip install --quiet --disable-pip-version-check basedpyright >&2 ||
-    say "basedpyright cannot be had from PyPI"
-  "$python" -c "import tensorboard" 2>/dev/null ||
-    "$python" -m pip install --quiet --disable-pip-version-check tensorboard >&2 ||
-    say "tensorboard cannot be had from PyPI"
+  # What single tests compare with, or read libraries with; they are skipped by name where it cannot be had.
+  for module in basedpyright=basedpyright tensorboard=tensorboard elftools=pyelftools; do
+    "$python" -c "import ${module%=*}" 2>/dev/null ||
+      "$python" -m pip install --quiet --disable-pip-version-check "${module#*=}" >&2 ||
+      say "${module#*=} cannot be had from PyPI"
+  done
 }
 
 # A Python of the build's own with Playwright from PyPI, which drives Debian's Chromium; tests/browser finds it there.

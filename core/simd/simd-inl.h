@@ -24,9 +24,9 @@
 
 #ifndef EQUIGRAD_SIMD_TARGETS
 #define EQUIGRAD_SIMD_TARGETS
-// Three targets keep compile time and binary small: what is left is the baseline, AVX2 and AVX3 (AVX-512 F/BW/DQ/VL).
+// Few targets keep binaries small: baseline, AVX2, AVX3 (AVX-512 F/BW/DQ/VL); NEON. On SVE's header GCC 12 crashes.
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif
 #include <cstddef>
 #include <cstdint>

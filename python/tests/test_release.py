@@ -63,7 +63,8 @@ def fresh(tmp_path_factory):
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    run(python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--find-links", DIST, f"equigrad=={version()}", env=environment)
+    run(python, "-m", "pip", "install", "--quiet", "numpy", env=environment)
+    run(python, "-m", "pip", "install", "--quiet", "--no-index", "--only-binary=:all:", "--find-links", DIST, "equigrad", env=environment)
     return lambda *words, **options: run(python, *words, env=environment, **options)
 
 
@@ -149,7 +150,7 @@ def test_symbols_of_a_newer_system_are_seen(compiler, tmp_path, monkeypatch):
     uses_glibc = compiler("uses.so", "#include <stdio.h>\nint equigrad_value(void) { return puts(\"\"); }\n")
     assert faults_of(tmp_path, [uses_glibc]) == ""
     monkeypatch.setitem(check_wheel.NEWEST, "GLIBC", (2, 2, 4))
-    assert "uses.so needs GLIBC_2.2.5, which Ubuntu 22.04 does not have" in faults_of(tmp_path, [uses_glibc])
+    assert "linux-gnu.so needs GLIBC_2.2.5, which Ubuntu 22.04 does not have" in faults_of(tmp_path, [uses_glibc])
 
 
 def test_planted_faults_of_tags_and_size_are_seen(compiler, tmp_path, monkeypatch):
@@ -158,8 +159,7 @@ def test_planted_faults_of_tags_and_size_are_seen(compiler, tmp_path, monkeypatc
     assert "is not of the form" in faults_of(tmp_path, [plain], tag="cp311-cp311-linux_x86_64")
     assert "the tag wants _core.abi3.so" in faults_of(tmp_path, [plain], tag="cp312-abi3-manylinux_2_34_x86_64")
     assert faults_of(tmp_path, [plain], tag="cp312-abi3-manylinux_2_34_x86_64", module="_core.abi3.so") == ""
-    assert "plain.so is for x86_64" in faults_of(tmp_path, [plain, plain], tag="cp311-cp311-manylinux_2_34_aarch64").replace(
-        "_core.cpython-311-x86_64-linux-gnu.so is", "plain.so is"
-    )
+    planted = faults_of(tmp_path, [plain, plain], tag="cp311-cp311-manylinux_2_34_aarch64")
+    assert "plain.so is for x86_64" in planted
     monkeypatch.setattr(check_wheel, "MOST_BYTES", plain.stat().st_size - 1)
     assert "MB installed; at most" in faults_of(tmp_path, [plain])
