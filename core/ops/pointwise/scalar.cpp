@@ -7,6 +7,7 @@
 #include "core/ops/pointwise/scalar_kernels.h"
 
 #include <array>
+#include <iterator>
 
 namespace eg::pointwise {
 namespace {
@@ -36,21 +37,22 @@ template <class Op, class T> void run_binary(const T* a, const T* b, T* y, std::
     y[i] = static_cast<T>(Op::value(static_cast<double>(a[i * step_a]), static_cast<double>(b[i * step_b])));
 }
 
+#define EG_NAME(NAME, ...) Unary::NAME,
+constexpr std::array unary_rows = {EG_SCALAR_OPS(EG_NAME) EG_SCALAR_PARAMETRIC_OPS(EG_NAME)};
+#undef EG_NAME
+#define EG_NAME(NAME, ...) Binary::NAME,
+constexpr std::array binary_rows = {EG_SCALAR_BINARY_OPS(EG_NAME) EG_SCALAR_BINARY_STEP_OPS(EG_NAME)};
+#undef EG_NAME
+
 #define EG_UNARY_ENTRY(NAME, ...) &run_unary<Unary_##NAME<Math>, T>,
 #define EG_BINARY_ENTRY(NAME, ...) &run_binary<Binary_##NAME<Math>, T>,
 template <class Math, class T> Kernels<T> kernels_of() {
   static constexpr UnaryKernel<T> unary[] = {EG_SCALAR_OPS(EG_UNARY_ENTRY) EG_SCALAR_PARAMETRIC_OPS(EG_UNARY_ENTRY)};
   static constexpr BinaryKernel<T> binary[] = {EG_SCALAR_BINARY_OPS(EG_BINARY_ENTRY)
                                                    EG_SCALAR_BINARY_STEP_OPS(EG_BINARY_ENTRY)};
+  static_assert(std::size(unary) == unary_rows.size() && std::size(binary) == binary_rows.size());
   return {unary, binary};
 }
-
-#define EG_NAME(NAME, ...) Unary::NAME,
-constexpr std::array unary_rows = {EG_SCALAR_OPS(EG_NAME) EG_SCALAR_PARAMETRIC_OPS(EG_NAME)};
-#undef EG_NAME
-#define EG_NAME(NAME, ...) Binary::NAME,
-constexpr std::array binary_rows = {EG_SCALAR_BINARY_OPS(EG_NAME)};
-#undef EG_NAME
 
 /// For each row its vector kernel, else that of the C library.
 template <class Kernel, class Op, std::size_t n> std::array<Kernel, n> fastest(const std::array<Op, n>& rows) {
