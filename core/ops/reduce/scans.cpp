@@ -46,7 +46,7 @@ namespace {
 template <class State, int count, class T, class First, class Step>
 void scan_packed_lines(std::int64_t begin, std::int64_t extent, bool reverse, T* y, const First& first,
                        const Step& step) {
-  std::array<State, count> state;
+  std::array<State, count> state{};
   for (std::int64_t k = 0; k < extent; ++k) {
     const std::int64_t e = reverse ? extent - 1 - k : k;
     for (int j = 0; j < count; ++j) {
