@@ -171,7 +171,7 @@ struct PowOfFloats : detail::EveryLane {
   }
 };
 
-/// x^exponent: by products for whole exponents up to 32, as a root for 1/2.
+/// x^exponent: by products for whole exponents up to 32.
 struct PowScalarOfFloat : detail::EveryLane {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P p) {
     const double exponent = p.values[0];

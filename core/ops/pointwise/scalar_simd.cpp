@@ -41,6 +41,14 @@ HWY_INLINE void Store(hn::Vec<Floats> v, float* y, std::size_t count) {
     StoreUpTo(v, narrow, y, count);
 }
 
+/// f(lane) for every lane below `count` that is not usual: the bits of the others must not depend on their neighbours.
+template <class M, class F> void ForEachOther(M usual, std::int64_t count, const F& f) {
+  HWY_ALIGN std::uint8_t bits[(hn::MaxLanes(Doubles()) + 7) / 8 + 8] = {};
+  hn::StoreMaskBits(Doubles(), usual, bits);
+  for (std::int64_t j = 0; j < count; ++j)
+    if ((bits[j / 8] >> (j % 8) & 1) == 0) f(j);
+}
+
 template <class Op, Unary op> void RunUnaryFloats(const float* x, float* y, std::int64_t n, const double* values) {
   const Doubles d;
   const Floats narrow;
@@ -52,10 +60,12 @@ template <class Op, Unary op> void RunUnaryFloats(const float* x, float* y, std:
     const auto v = hn::PromoteTo(d, from);
     Store(hn::DemoteTo(narrow, Op::value(d, v, p)), y + i, static_cast<std::size_t>(count));
     if constexpr (!Op::every_lane) {
-      if (HWY_LIKELY(hn::AllTrue(d, Op::usual(d, v, p)))) continue;
+      const auto usual = Op::usual(d, v, p);
+      if (HWY_LIKELY(hn::AllTrue(d, usual))) continue;
       HWY_ALIGN float kept[hn::MaxLanes(narrow)]; // y may be x
       hn::Store(from, narrow, kept);
-      pointwise::library_kernel(op)(kept, y + i, count, values);
+      ForEachOther(usual, count,
+                   [&](std::int64_t j) { pointwise::library_kernel(op)(kept + j, y + i + j, 1, values); });
     }
   }
 }
@@ -75,12 +85,15 @@ void RunBinaryFloats(const float* a, const float* b, float* y, std::int64_t n, S
     const auto v = hn::PromoteTo(d, from_a), w = hn::PromoteTo(d, from_b);
     Store(hn::DemoteTo(narrow, Op::value(d, v, w)), y + i, static_cast<std::size_t>(count));
     if constexpr (!Op::every_lane) {
-      if (HWY_LIKELY(hn::AllTrue(d, Op::usual(d, v, w)))) continue;
+      const auto usual = Op::usual(d, v, w);
+      if (HWY_LIKELY(hn::AllTrue(d, usual))) continue;
       HWY_ALIGN float kept_a[hn::MaxLanes(narrow)];
       HWY_ALIGN float kept_b[hn::MaxLanes(narrow)];
       hn::Store(from_a, narrow, kept_a);
       hn::Store(from_b, narrow, kept_b);
-      pointwise::library_kernel(op)(kept_a, kept_b, y + i, count, Steps::both);
+      ForEachOther(usual, count, [&](std::int64_t j) {
+        pointwise::library_kernel(op)(kept_a + j, kept_b + j, y + i + j, 1, Steps::both);
+      });
     }
   }
 }
