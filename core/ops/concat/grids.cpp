@@ -154,9 +154,8 @@ std::vector<Symmetry> grid_symmetries(const Sample& s) {
   for (std::size_t i = 0; i < s.in.size(); ++i) {
     if (s.in[i].numel() < 2) continue;
     const int axis = static_cast<int>(xy && i < 2 ? 1 - i : i);
-    Symmetry symmetry{fmt::format("vector {}", i), {in_leg(static_cast<int>(i), 0)}};
-    for (std::size_t o = 0; o < s.in.size(); ++o) symmetry.legs.push_back(out_leg(static_cast<int>(o), axis));
-    list.push_back(std::move(symmetry));
+    const int number = static_cast<int>(i); // the other outputs are constant along its axis
+    list.push_back({fmt::format("vector {}", i), {in_leg(number, 0), out_leg(number, axis)}});
   }
   return list;
 }

@@ -160,11 +160,12 @@ std::vector<Tensor> search_reference(const OpArgs& args) {
   })};
 }
 
-/// 1, 1.5, 1.5^2, ...: in order also after the laws have changed each by a tenth.
+/// 1, 1.5, 1.5^2, ...: in order also after the laws have changed each by a tenth. Each line begins higher.
 Tensor ascending(const Shape& shape, DType dtype) {
   std::vector<double> v(static_cast<std::size_t>(shape.numel()));
+  const auto extent = static_cast<std::size_t>(shape[-1]);
   for (std::size_t i = 0; i < v.size(); ++i)
-    v[i] = std::pow(1.5, static_cast<double>(i % static_cast<std::size_t>(shape[-1])));
+    v[i] = std::pow(1.5, static_cast<double>(i % extent)) * (1.0 + 0.5 * static_cast<double>(i / extent));
   return Tensor::from<double>(v, shape).to(dtype);
 }
 
