@@ -3,6 +3,7 @@
 #include "core/ops/index/row_moves.h"
 #include "core/ops/list.h"
 #include "core/ops/views/movement.h"
+#include "core/threads/parallel.h"
 
 #include <cmath>
 #include <fmt/format.h>

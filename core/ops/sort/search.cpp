@@ -4,6 +4,7 @@
 #include "core/ops/list.h"
 #include "core/ops/sort/key.h"
 #include "core/ops/views/movement.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>
