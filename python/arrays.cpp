@@ -392,6 +392,18 @@ void refuse_large_integers(nb::handle object) {
   }
 }
 
+/// Throws TypeError for NumPy's dates and spans of time.
+void refuse_times(nb::handle array) {
+  const nb::object kind = nb::getattr(nb::getattr(array, "dtype", nb::none()), "kind", nb::none());
+  if (!nb::isinstance<nb::str>(kind)) return;
+  const auto letter = nb::cast<std::string>(kind);
+  if (letter != "M" && letter != "m") return;
+  throw nb::type_error(fmt::format("tensor: elements of type {} are times, no numbers; a.astype('int64') counts their "
+                                   "units, (a - a[0]) / np.timedelta64(1, 's') gives seconds",
+                                   described(array))
+                           .c_str());
+}
+
 /// Numbers and nested lists of them, whose floats become f32, the library's usual type, unless f64 is wanted; and what
 /// NumPy knows how to make an array of (a column of a table), whose elements stay what they are.
 Tensor from_numbers(nb::handle object, std::optional<DType> wanted) {
@@ -399,15 +411,10 @@ Tensor from_numbers(nb::handle object, std::optional<DType> wanted) {
     throw AutogradError("tensor: a tape is recording, and tensors in a list would become constants; join them with "
                         "ops.stack or ops.concat, or make the list under pause()");
   const nb::object array = numpy().attr("asarray")(object);
+  refuse_times(array);
   if (nb::hasattr(object, "__array__")) return from_buffer(array, buffer_of(array), std::nullopt);
   const auto kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
   if (kind != "i" && kind != "b") refuse_large_integers(object);
-  if (kind == "M" || kind == "m")
-    throw nb::type_error(
-        fmt::format("tensor: elements of type {} are times, no numbers; a.astype('int64') counts their "
-                    "units, (a - a[0]) / np.timedelta64(1, 's') gives seconds",
-                    described(array))
-            .c_str());
   if (kind != "f" && kind != "i" && kind != "b")
     throw nb::type_error(
         fmt::format("tensor: {} is no array of numbers", nb::type_name(object.type()).c_str()).c_str());
@@ -436,6 +443,7 @@ void refuse_unheld(const Tensor& x, DType dtype) {
 /// The object as a tensor, not yet of the type that is `wanted`.
 Tensor imported(nb::handle object, std::optional<DType> wanted, std::optional<bool> copy) {
   if (const Tensor* own = as_tensor(object)) return copy.value_or(false) ? own->clone() : *own;
+  refuse_times(object);
   if (PyObject_CheckBuffer(object.ptr()) != 0)
     if (Buffer view = buffer_of(object)) return from_buffer(object, std::move(view), copy);
   if (nb::hasattr(object, "__dlpack__")) return from_dlpack(object, copy);

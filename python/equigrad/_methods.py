@@ -189,7 +189,8 @@ def _widths(pad_width, rank):
 
 
 def _padded(x, *args, **kwargs):
-    numpys = "pad_width" in kwargs or (args and (hasattr(args[0], "__len__") or isinstance(kwargs.get("mode"), str)))
+    rows = {"axis", "before", "after"} & kwargs.keys() or len(args) > 1 and not isinstance(args[1], str)
+    numpys = "pad_width" in kwargs or args and (hasattr(args[0], "__len__") or not rows)
     if not numpys:
         return ops.pad(x, *args, **kwargs)
     kwargs.update(zip(("pad_width", "mode", "constant_values"), args))

@@ -14,11 +14,12 @@ EG_DEVICE_FUNCTION inline double remainder(double a, double b) {
   return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;
 }
 
-/// The largest whole number below a / b, as Python's //: it belongs to remainder(a, b). a / b itself for b = 0.
+/// The largest whole number below a / b, as Python's //: it belongs to remainder(a, b). a / b itself for b = 0, NaN
+/// for an infinite a.
 /// floor(a / b) would be 10 for 1 and 0.1, whose remainder is 0.1.
 EG_DEVICE_FUNCTION inline double floor_divide(double a, double b) {
-  const double rest = std::fmod(a, b);
-  if (b == 0.0 || rest != rest) return std::floor(a / b);
+  if (b == 0.0) return a / b;
+  const double rest = std::fmod(a, b); // NaN for an infinite a, and so is the result
   const double other_sign = rest != 0.0 && (rest < 0.0) != (b < 0.0) ? 1.0 : 0.0;
   const double whole = (a - rest) / b - other_sign;
   if (whole == 0.0) return std::copysign(0.0, a / b);
