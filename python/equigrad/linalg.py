@@ -194,7 +194,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     solution has a gradient where the rank is min(m, n).
     """
     a, b = _tensor(a), _tensor(b)
-    vector = _is_vector(a[..., 0], b) if b.ndim > 1 and a.ndim > 1 else b.ndim == 1
+    vector = _is_vector(a, b)
     columns = ops.unsqueeze(b, -1) if vector else b
     x = ops.matmul(pinv(a, rcond), columns)
     with _core.pause():

@@ -126,6 +126,8 @@ def test_least_squares():
         assert error(x, X) < 1e-12 and rank.item() == K and error(s, S) < 1e-13
         assert residuals.shape == R.shape and error(residuals, R) < 1e-12
         assert error(eg.linalg.lstsq(a, b[:, 0]).solution, X[:, 0]) < 1e-12
+        both = eg.linalg.lstsq(np.stack([a, 2 * a]), np.stack([b[:, 0], b[:, 1]])).solution  # a batch of vectors
+        assert error(both, np.stack([X[:, 0], X[:, 1] / 2])) < 1e-12
     low = general((6, 2)) @ general((2, 4))
     found = eg.linalg.lstsq(low, b := general((6, 2)))
     assert found.rank.item() == 2 and error(found.solution, np.linalg.lstsq(low, b, rcond=None)[0]) < 1e-11
