@@ -41,7 +41,7 @@ def error(found, wanted):
     return (np.abs(found - wanted).max(axes) / np.maximum(np.abs(wanted).max(axes), 1e-300)).max()
 
 
-def bound(a, factor=8.0):
+def bound(a, factor=16.0):
     """c eps n, times the condition where results have it."""
     return factor * EPS[str(a.dtype)] * max(a.shape[-2:])
 

@@ -3,6 +3,7 @@
 #include "core/ops/linalg/lapack.h"
 
 #include "core/gemm/openblas.h"
+#include "core/ops/linalg/pivots.h"
 
 #include <algorithm>
 #include <cmath>
@@ -96,13 +97,7 @@ bool factorise(std::int64_t n, double* a, std::vector<Int>& rows) {
   const Int order = narrow(n);
   Int info = 0;
   blas::openblas::call_alone([&] { functions().getrf(&order, &order, a, &order, rows.data(), &info); });
-  for (std::int64_t k = 0; k < n; ++k) {
-    double terms = std::abs(a[k * n + k]);
-    for (std::int64_t i = 0; i < k; ++i) terms += std::abs(a[i * n + k] * a[k * n + i]);
-    const double rounding = static_cast<double>(n) * std::numeric_limits<double>::epsilon() * terms;
-    if (!(std::abs(a[k * n + k]) > rounding)) return false;
-  }
-  return true;
+  return !has_pivot_of_rounding(n, [=](std::int64_t i, std::int64_t j) { return a[j * n + i]; });
 }
 
 } // namespace

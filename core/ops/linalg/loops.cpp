@@ -1,5 +1,7 @@
 #include "core/ops/linalg/loops.h"
 
+#include "core/ops/linalg/pivots.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -77,16 +79,6 @@ void factorise(std::int64_t n, double* a, std::vector<std::int64_t>& rows) {
   }
 }
 
-/// Whether some pivot is zero, or no more than what rounding leaves of the terms it is the sum of.
-bool is_singular(std::int64_t n, const double* lu) {
-  for (std::int64_t k = 0; k < n; ++k) {
-    double terms = std::abs(lu[k * n + k]);
-    for (std::int64_t i = 0; i < k; ++i) terms += std::abs(lu[k * n + i] * lu[i * n + k]);
-    if (!(std::abs(lu[k * n + k]) > static_cast<double>(n) * eps * terms)) return true;
-  }
-  return false;
-}
-
 } // namespace
 
 bool cholesky(std::int64_t n, double* a) {
@@ -103,7 +95,7 @@ bool cholesky(std::int64_t n, double* a) {
 bool solve(std::int64_t n, std::int64_t k, double* a, double* b) {
   std::vector<std::int64_t> rows;
   factorise(n, a, rows);
-  if (is_singular(n, a)) return false;
+  if (has_pivot_of_rounding(n, [=](std::int64_t i, std::int64_t j) { return a[i * n + j]; })) return false;
   for (std::int64_t i = 0; i < n; ++i)
     if (const std::int64_t other = rows[static_cast<std::size_t>(i)]; other != i)
       std::swap_ranges(b + i * k, b + i * k + k, b + other * k);

@@ -11,7 +11,7 @@ namespace eg::linalg::loops {
 bool cholesky(std::int64_t n, double* a);
 
 /// b [n, k] becomes x with a x = b, by elimination with row pivots; a [n, n] is overwritten. False where a pivot is
-/// zero or nothing but rounding: at most n 2^-52 times the terms that it is the sum of.
+/// zero or nothing but rounding (pivots.h).
 bool solve(std::int64_t n, std::int64_t k, double* a, double* b);
 
 /// a [n, n] becomes its inverse, with the same test.
