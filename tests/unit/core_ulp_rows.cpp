@@ -180,12 +180,15 @@ struct Bound {
   double f32, f64;
 };
 /// Rows that need more than that.
-constexpr std::array<Bound, 5> special{{
+constexpr std::array<Bound, 8> special{{
     {"softmax_backward", 16.0, 8.0}, // differences of what cancels
     {"norm", 4.0, 16.0},             // powers: an error of the logarithm counts p times
     {"linear_int8", 8.0, 16.0},      // sums of 130 terms that cancel
     {"linear_gelu", 4.0, 16.0},      // gelu at values that a sum of products made
     {"attention_qkv", 8.0, 16.0},    // scores of size 30 lose 30 u before exp
+    {"eigh", 4.0, 128.0},            // LAPACK divides; vectors turn by rounding over the gap of their values
+    {"svd", 4.0, 256.0},
+    {"pinv", 4.0, 256.0},
 }};
 
 } // namespace

@@ -28,8 +28,9 @@ template <bool exact> void kernel(const OpArgs& args, std::span<Tensor> out) {
   const Output y(out[0]);
   const bool lapack = !exact && uses_lapack();
   for_each_matrix(args, batch, flops_of(static_cast<double>(n)), n * n, [&](std::int64_t index, double* a) {
-    if (!load_symmetric(args.in[0], batch, index, a)) return Problem::not_finite;
+    if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
     const int exponent = tame(n * n, a);
+    symmetrise(n, a);
     if (!(lapack ? lapack::cholesky(n, a) : loops::cholesky(n, a))) return Problem::not_positive;
     scale(n * n, a, exponent / 2);
     y.store(index, a, n * n);

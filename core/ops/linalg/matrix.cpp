@@ -117,12 +117,9 @@ bool load(const Tensor& x, const Shape& batch, std::int64_t index, double* to) {
   return each_element(x, batch, index, [&](std::int64_t, std::int64_t, double element) { *to++ = element; });
 }
 
-bool load_symmetric(const Tensor& x, const Shape& batch, std::int64_t index, double* to) {
-  if (!load(x, batch, index, to)) return false;
-  const std::int64_t n = x.size(-1);
+void symmetrise(std::int64_t n, double* a) {
   for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < i; ++j) to[i * n + j] = to[j * n + i] = 0.5 * to[i * n + j] + 0.5 * to[j * n + i];
-  return true;
+    for (std::int64_t j = 0; j < i; ++j) a[i * n + j] = a[j * n + i] = 0.5 * (a[i * n + j] + a[j * n + i]);
 }
 
 int tame(std::int64_t count, double* x) {

@@ -37,11 +37,11 @@ Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns);
 /// Copies matrix `index` of x, which has the leading axes of the batch or broadcasts to them, to packed f64. False
 /// where it has an element that is not finite.
 bool load(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
-/// The same of (x + x^T) / 2.
-bool load_symmetric(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
 /// Brings numbers near the ends of the range, where squares overflow or digits are lost, to sizes below 1: divides them
 /// by 2^e, e the result. 0, and nothing is changed, where the largest is between 2^-200 and 2^200.
 int tame(std::int64_t count, double* x);
+/// a [n, n] becomes (a + a^T) / 2; call tame() before, so that no sum overflows and no half is lost.
+void symmetrise(std::int64_t n, double* a);
 /// Multiplies by 2^exponent.
 void scale(std::int64_t count, double* x, int exponent);
 

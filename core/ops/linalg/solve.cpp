@@ -433,19 +433,26 @@ double determinant(std::int64_t n, std::vector<double> a) {
 
 std::vector<Tensor> det_reference(const OpArgs& args) {
   const Shape batch = batch_of(args);
+  const std::int64_t n = args.in[0].size(-1);
   Tensor y = reference_output(batch);
-  for (std::int64_t index = 0; index < batch.numel(); ++index)
-    values(y)[index] = determinant(args.in[0].size(-1), matrix(args.in[0], batch, index));
+  for (std::int64_t index = 0; index < batch.numel(); ++index) {
+    std::vector<double> a = matrix(args.in[0], batch, index);
+    const int exponent = tame(a); // det(2^e A) = 2^(n e) det A
+    values(y)[index] = std::ldexp(determinant(n, a), static_cast<int>(n) * exponent);
+  }
   return {y};
 }
 
 std::vector<Tensor> slogdet_reference(const OpArgs& args) {
-  const Tensor determinants = det_reference(args)[0];
-  Tensor sign = reference_output(determinants.shape()), log = reference_output(determinants.shape());
-  for (std::int64_t i = 0; i < determinants.numel(); ++i) {
-    const double d = values(determinants)[i];
-    values(sign)[i] = d > 0 ? 1 : d < 0 ? -1 : 0;
-    values(log)[i] = std::log(std::abs(d));
+  const Shape batch = batch_of(args);
+  const auto n = static_cast<double>(args.in[0].size(-1));
+  Tensor sign = reference_output(batch), log = reference_output(batch);
+  for (std::int64_t index = 0; index < batch.numel(); ++index) {
+    std::vector<double> a = matrix(args.in[0], batch, index);
+    const int exponent = tame(a);
+    const double d = determinant(args.in[0].size(-1), a);
+    values(sign)[index] = d > 0 ? 1 : d < 0 ? -1 : 0;
+    values(log)[index] = std::log(std::abs(d)) + n * exponent * std::log(2.0);
   }
   return {sign, log};
 }

@@ -96,8 +96,9 @@ void eigh_kernel(const OpArgs& args, std::span<Tensor> out) {
   for_each_matrix(args, batch, eigh_flops(static_cast<double>(n)), 2 * padded(n * n) + n,
                   [&](std::int64_t index, double* a) {
                     double *own_v = a + padded(n * n), *own_w = own_v + padded(n * n);
-                    if (!load_symmetric(args.in[0], batch, index, a)) return Problem::not_finite;
+                    if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
                     const int exponent = tame(n * n, a);
+                    symmetrise(n, a);
                     if (!linalg::eigh(n, a, own_w, own_v)) return Problem::not_converged;
                     scale(n, own_w, exponent);
                     w.store(index, own_w, n);
@@ -130,8 +131,9 @@ std::vector<Tensor> eigh_reference(const OpArgs& args) {
   std::vector<double> a(static_cast<std::size_t>(n * n));
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     double *w = values(ws) + index * n, *v = values(vs) + index * n * n;
-    load_symmetric(args.in[0], batch, index, a.data());
+    load(args.in[0], batch, index, a.data());
     const int exponent = tame(n * n, a.data());
+    symmetrise(n, a.data());
     loops::eigh(n, a.data(), w, v); // Jacobi's rotations
     scale(n, w, exponent);
     for (std::int64_t j = 0; j < n; ++j) {
