@@ -39,11 +39,12 @@ class Library:
         self.alignment = min(s["p_align"] for s in elf.iter_segments() if s["p_type"] == "PT_LOAD")
         dynamic = elf.get_section_by_name(".dynamic")
         self.needed = [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")]
-        self.versions = set()
+        self.versions = set()  # of the system's libraries
         for section in elf.iter_sections():
             if isinstance(section, GNUVerNeedSection):
-                for _, names in section.iter_versions():
-                    self.versions |= {name.name for name in names}
+                for library, names in section.iter_versions():
+                    if SYSTEM.match(library.name):
+                        self.versions |= {name.name for name in names}
 
 
 def newest_versions(libraries):

@@ -7,6 +7,8 @@ Run by scripts/release.sh at the root of the repository, in an environment that 
 """
 
 import argparse
+import contextlib
+import io
 import os
 import shutil
 import subprocess
@@ -34,7 +36,8 @@ def write_metadata(folder, tag):
     from scikit_build_core import build
 
     os.chdir(ROOT)
-    name = build.prepare_metadata_for_build_wheel(str(folder))
+    with contextlib.redirect_stdout(io.StringIO()):
+        name = build.prepare_metadata_for_build_wheel(str(folder))
     text = f"Wheel-Version: 1.0\nGenerator: equigrad scripts/release/make_wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
     (folder / name / "WHEEL").write_text(text, encoding="utf-8")
 
