@@ -1,5 +1,6 @@
 // What the module runs on: threads, memory, libraries.
 
+#include "core/base/error.h"
 #include "core/gemm/blas.h"
 #include "core/memory/allocator.h"
 #include "core/simd/simd.h"
@@ -8,7 +9,26 @@
 
 #include "bindings.h"
 
+#include <fmt/format.h>
+#include <string_view>
+
 namespace eg::python {
+namespace {
+
+/// OpenBLAS, or why there is none. Throws where products need it.
+std::string blas_facts() {
+  try {
+    return blas::description();
+  } catch (const Error& error) {
+    if (blas::engine() == "OpenBLAS") throw;
+    std::string_view why = error.what();
+    constexpr std::string_view room = "blas: ";
+    if (why.starts_with(room)) why.remove_prefix(room.size());
+    return fmt::format("none, and none is needed: {}", why);
+  }
+}
+
+} // namespace
 
 void bind_system(nb::module_& m) {
   m.attr("__version__") = EQUIGRAD_VERSION;
@@ -21,7 +41,7 @@ void bind_system(nb::module_& m) {
         facts["version"] = EQUIGRAD_VERSION;
         facts["threads"] = parallel::threads_reason();
         facts["parallel"] = parallel::backend();
-        facts["blas"] = blas::description();
+        facts["blas"] = blas_facts();
         facts["simd"] = simd::target();
         return facts;
       },

@@ -270,6 +270,28 @@ def test_system_and_memory():
     assert eg.memory()["cached"] == 0
 
 
+WITHOUT_OPENBLAS = """
+    import json
+    import equigrad as eg
+    x = eg.eye(65) * 2.0
+    try:
+        print(json.dumps([eg.system()["blas"], float((x @ x).sum())]))
+    except eg.Error as error:
+        print(json.dumps([str(error), None]))
+"""
+
+
+def test_a_system_without_openblas():
+    """As on a system where a wheel is all there is."""
+    nowhere = {"EQUIGRAD_OPENBLAS": "/nowhere/libopenblas.so.0"}
+    words, product = run(WITHOUT_OPENBLAS, environment=nowhere)
+    if product is None:
+        pytest.skip("products need OpenBLAS on this processor")
+    assert words.startswith("none, and none is needed: OpenBLAS cannot be opened") and product == 65 * 4
+    words, product = run(WITHOUT_OPENBLAS, environment={**nowhere, "EQUIGRAD_GEMM": "openblas"})
+    assert words.startswith("blas: OpenBLAS cannot be opened") and product is None
+
+
 SCRIPTS_THAT_LEAVE_SOMETHING = {
     "an operation of one's own": "double = eg.CustomOp('double', lambda x: x * 2.0, lambda i, o, g: [g[0] * 2.0])",
     "a hook": "x = eg.ones(2)\nwith eg.Tape() as tape: y = (x * x).sum()\ntape.on_gradient(x, lambda g: g)",

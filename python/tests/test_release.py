@@ -75,11 +75,12 @@ def test_it_trains(fresh, tmp_path):
 
 
 def test_how_long_an_import_takes(fresh, tmp_path):
-    """Reported: a busy machine must not fail it. The whole process, the best of five; NumPy's own import beside it."""
-    clock = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
-    seconds = {name: min(float(fresh("-c", clock.format(name), cwd=tmp_path)) for _ in range(5)) for name in ("numpy", "equigrad")}
-    print(f"import numpy {seconds['numpy']:.3f} s, import equigrad (with NumPy) {seconds['equigrad']:.3f} s; at most 0.3 s is wanted")
-    assert seconds["equigrad"] > 0
+    """Reported: a busy machine must not fail it. The best of five, NumPy's own import beside it."""
+    clock = "import time; t, c = time.perf_counter(), time.process_time(); import {}; print(time.perf_counter() - t, time.process_time() - c)"
+    for name in ("numpy", "equigrad"):
+        times = [fresh("-c", clock.format(name), cwd=tmp_path).split() for _ in range(5)]
+        wall, cpu = (min(float(one[i]) for one in times) for i in range(2))
+        print(f"import {name}: {wall:.3f} s, {cpu:.3f} s of processor time (equigrad's holds NumPy's; at most 0.3 s is wanted)")
 
 
 # What in the module depends on how it was built: packed files, buffers, arguments, pickles, threads and signals.
