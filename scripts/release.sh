@@ -64,17 +64,18 @@ configure_wheel() {
 # pack_wheel TAG PROCESSOR MODULE: the wheel, repaired and checked, in dist/.
 pack_wheel() {
   say "Packing the wheel $1, $2"
-  rm -rf build/wheels
-  mkdir -p build/wheels
-  made=$("$tools/bin/python" scripts/release/make_wheel.py "$3" --stubs build/wheel/python/equigrad --tag "$1-linux_$2" --out build/wheels)
+  work=build/wheels-$2
+  rm -rf "$work"
+  mkdir -p "$work"
+  made=$("$tools/bin/python" scripts/release/make_wheel.py "$3" --stubs build/wheel/python/equigrad --tag "$1-linux_$2" --out "$work")
   set -- "$made"
   if [ "${made%_aarch64.whl}" != "$made" ]; then
     set -- --ldpaths "$PWD/build/arm64-root/usr/lib/aarch64-linux-gnu" "$made"
   fi
-  PATH=$tools/bin:$PATH "$tools/bin/auditwheel" repair -w build/wheels/repaired "$@" >build/wheels/auditwheel.log 2>&1 ||
-    { cat build/wheels/auditwheel.log >&2; die "release.sh: auditwheel refuses $made; its words are above"; }
-  "$tools/bin/python" scripts/release/check_wheel.py build/wheels/repaired/*.whl >&2 || die "release.sh: that wheel must not be handed out"
-  mv build/wheels/repaired/*.whl dist/
+  PATH=$tools/bin:$PATH "$tools/bin/auditwheel" repair -w "$work/repaired" "$@" >"$work/auditwheel.log" 2>&1 ||
+    { cat "$work/auditwheel.log" >&2; die "release.sh: auditwheel refuses $made; its words are above"; }
+  "$tools/bin/python" scripts/release/check_wheel.py "$work"/repaired/*.whl >&2 || die "release.sh: that wheel must not be handed out"
+  mv "$work"/repaired/*.whl dist/
 }
 
 # The wheels of one processor. Python 3.12 and later share one (the stable ABI), 3.10 and 3.11 have one each.
@@ -105,6 +106,7 @@ own_wheel() {
 make_wheels() {
   install_packages build release
   release_environment
+  rm -f dist/*_"$(uname -m)".whl
   own_wheel
   wheels "$(uname -m)" "$(dpkg --print-architecture)" wheel
 }
@@ -114,6 +116,7 @@ make_arm() {
   release_environment
   [ -e build/wheel/python/equigrad/ops.pyi ] || own_wheel
   arm_root
+  rm -f dist/*_aarch64.whl
   wheels aarch64 arm64 wheel-arm
 }
 
@@ -123,6 +126,7 @@ make_deb() {
   python3 scripts/release/make_man.py build/release/bin/equigrad >build/release/equigrad.1
   say "Packing Debian packages"
   (cd build/release && cpack -G DEB >cpack.log 2>&1) || { tail -n 20 build/release/cpack.log >&2; die "release.sh: cpack failed"; }
+  rm -f dist/*.deb
   mv build/release/*.deb dist/
 }
 
@@ -132,13 +136,13 @@ make_source() {
   say "Packing the source"
   rm -rf build/sdist
   "$tools/bin/python" -c 'from scikit_build_core import build; build.build_sdist("build/sdist")' >/dev/null
+  rm -f dist/*.tar.gz
   mv build/sdist/*.tar.gz dist/
 }
 
 mkdir -p dist
 case ${1-all} in
 all)
-  rm -f dist/*
   make_wheels
   make_arm
   make_deb
