@@ -122,19 +122,19 @@ cuda_compiler() {
 # unpack_debian SUITE PROCESSOR FOLDER PACKAGE...: an unpacked, not configured Debian or Ubuntu with these packages, which
 # may be for another processor. Links that begin at its root are made to begin where they are.
 unpack_debian() {
-  suite=$1 processor=$2 folder=$3
+  unpack_suite=$1 unpack_for=$2 folder=$3
   shift 3
   [ -e "$folder/unpacked" ] && return
   rm -rf "$folder" "$folder.part"
   mkdir -p "$(dirname "$folder")"
-  say "Unpacking $suite for $processor in $folder"
+  say "Unpacking $unpack_suite for $unpack_for in $folder"
   keys=
-  if [ "$suite" = jammy ] && [ -e build/ubuntu-keys/unpacked ]; then
+  if [ "$unpack_suite" = jammy ] && [ -e build/ubuntu-keys/unpacked ]; then
     keys=--keyring=$PWD/build/ubuntu-keys/usr/share/keyrings/ubuntu-archive-keyring.gpg
   fi
   # shellcheck disable=SC2086
-  if ! mmdebstrap --quiet --variant=extract --architectures="$processor" --include="$(echo "$*" | tr ' ' ',')" $keys \
-    "$suite" "$folder.part" >"$folder.log" 2>&1; then
+  if ! mmdebstrap --quiet --variant=extract --architectures="$unpack_for" --include="$(echo "$*" | tr ' ' ',')" $keys \
+    "$unpack_suite" "$folder.part" >"$folder.log" 2>&1; then
     tail -n 3 "$folder.log" >&2
     rm -rf "$folder.part"
     return 1
