@@ -38,12 +38,14 @@ ImageDataset of_arrays(nb::handle images, nb::handle labels, std::optional<std::
   const Tensor pixels = tensor_from(images, "ArrayDataset: images").to(Device::cpu()).contiguous();
   const Tensor classes = import_array(labels, std::nullopt, std::nullopt).to(Device::cpu());
   if (pixels.dtype() != DType::u8)
-    throw DTypeError(fmt::format("ArrayDataset: images are bytes (u8, 0 to 255), not {}", name_of(pixels.dtype())));
+    throw DTypeError(fmt::format("ArrayDataset: images are bytes (u8, 0 to 255), not {}{}", name_of(pixels.dtype()),
+                                 is_floating(pixels.dtype()) ? "; from 0 to 1 they become (255 * images).astype('uint8')" : ""));
   if (pixels.rank() != 3 && pixels.rank() != 4)
     throw ShapeError(
         fmt::format("ArrayDataset: images are [N, channels, H, W] or [N, H, W], not {}", pixels.shape().str()));
   if (classes.dtype() != DType::i64 && classes.dtype() != DType::u8)
-    throw DTypeError(fmt::format("ArrayDataset: labels are integers, not {}", name_of(classes.dtype())));
+    throw DTypeError(fmt::format("ArrayDataset: labels are integers, not {}{}", name_of(classes.dtype()),
+                                 classes.rank() == 2 ? "; of one-hot rows take labels.argmax(1)" : ""));
   if (classes.rank() != 1 || classes.size(0) != pixels.size(0))
     throw ShapeError(
         fmt::format("ArrayDataset: labels are [{}], one an image, not {}", pixels.size(0), classes.shape().str()));

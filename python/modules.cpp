@@ -323,7 +323,7 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
           "dtype"_a = nb::none(), "device"_a = nb::none(),
           "Converts every parameter and buffer to 'f32' or 'f64', or moves them to a device ('cpu', 'cuda', 'cuda:1'); "
           "take parameters() afterwards. Returns the module.",
-          nb::sig("def to(self, dtype: str | None = None, device: str | None = None) -> Module"))
+          nb::sig("def to(self, dtype: str | None = None, device: str | None = None) -> typing.Self"))
       .def(
           "cuda",
           [](nb::handle self, int index) {
@@ -331,7 +331,7 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
             return nb::borrow(self);
           },
           "index"_a = 0, "Moves every parameter and buffer to that CUDA device, as to() does. Returns the module.",
-          nb::sig("def cuda(self, index: int = 0) -> Module"))
+          nb::sig("def cuda(self, index: int = 0) -> typing.Self"))
       .def(
           "cpu",
           [](nb::handle self) {
@@ -339,7 +339,7 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
             return nb::borrow(self);
           },
           "Moves every parameter and buffer to the CPU, as to() does. Returns the module.",
-          nb::sig("def cpu(self) -> Module"))
+          nb::sig("def cpu(self) -> typing.Self"))
       .def_prop_ro(
           "device", [](const nn::Module& module) { return name_for_python(module.device()); },
           "'cpu' or 'cuda:0', which is equal to 'cuda': where its parameters are.", nb::sig("def device(self) -> str"));

@@ -38,7 +38,10 @@ OPERATIONS = {
 _RECORD = "gradients come from a tape: with eg.Tape() as tape: loss = ...; tape.gradient(loss, parameters)"
 
 # Names that other libraries have and this one has another way for.
+_TRAIN = "eg.train('vit', 'fashion-mnist', epochs=3) trains the program's models; a module of your own a tape and an optimizer"
 WORDS = {
+    "Trainer": _TRAIN,
+    "fit": _TRAIN,
     "backward": _RECORD,
     "grad": "a tensor holds no gradient: tape.gradient(loss, x) gives it, or eg.grad(f)(x)",
     "requires_grad": _RECORD,

@@ -145,7 +145,7 @@ def _measured(model: Any, batches: Iterable[tuple[Any, Any]]) -> Evaluation:
                 raise _core.ValueError(f"evaluate: {model.architecture} gives no logits; it has no classifier")
             logits = outputs["logits"]
         else:
-            logits = model(inputs)
+            logits = model(inputs if isinstance(inputs, Tensor) else _core.tensor(inputs))
         if not isinstance(logits, Tensor) or logits.ndim != 2:
             raise _core.ValueError("evaluate: the model must give logits [B, classes]")
         labels = labels if isinstance(labels, Tensor) else _core.tensor(labels)

@@ -12,6 +12,7 @@ import html
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -31,6 +32,33 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._core.training import TrainOptions
+
+# Other libraries' names of options.
+_OTHER_NAMES = {
+    **dict.fromkeys(("batch_size", "per_device_train_batch_size"), "batch"),
+    **dict.fromkeys(("learning_rate", "base_lr"), "lr"),
+    **dict.fromkeys(("num_layers", "n_layers", "n_layer", "depth", "num_hidden_layers"), "layers"),
+    **dict.fromkeys(("hidden_size", "embed_dim", "d_model", "n_embd", "hidden_dim"), "dim"),
+    **dict.fromkeys(("num_heads", "n_heads", "n_head", "num_attention_heads"), "heads"),
+    **dict.fromkeys(("mlp_dim", "intermediate_size", "ffn_dim"), "mlp"),
+    **dict.fromkeys(("max_steps", "total_steps", "num_steps"), "steps"),
+    **dict.fromkeys(("num_epochs", "max_epochs", "num_train_epochs"), "epochs"),
+    **dict.fromkeys(("output_dir", "default_root_dir", "save_dir"), "out"),
+    **dict.fromkeys(("warmup_steps", "num_warmup_steps"), "warmup"),
+    **dict.fromkeys(("patch_size",), "patch"),
+    **dict.fromkeys(("image_size", "img_size"), "size"),
+    **dict.fromkeys(("scheduler", "lr_scheduler_type", "lr_schedule"), "schedule"),
+    **dict.fromkeys(("validation_data", "val_data", "eval_dataset", "test_data"), "test"),
+    **dict.fromkeys(("verbose", "disable_tqdm", "enable_progress_bar"), "progress"),
+    **dict.fromkeys(("dropout_rate", "hidden_dropout_prob"), "dropout"),
+    **dict.fromkeys(("grad_clip", "gradient_clip_val", "max_grad_norm", "clip_norm"), "clip"),
+    **dict.fromkeys(("max_length", "block_size", "max_len", "seq_len"), "context"),
+    **dict.fromkeys(("eval_steps", "validation_freq", "val_check_interval"), "evaluate_every"),
+    **dict.fromkeys(("save_steps", "save_freq"), "checkpoint_every"),
+    **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches"), "accumulate"),
+    **dict.fromkeys(("resume_from_checkpoint", "ckpt_path"), "resume"),
+    **dict.fromkeys(("num_workers", "dataloader_num_workers"), "workers"),
+}
 
 Model = Literal["vit", "deit", "bert", "mlm", "gpt2", "llama", "difm"]
 Images = Union[ImageDataset, tuple[Any, Any]]
@@ -163,6 +191,16 @@ def _lines_of(folder: Path) -> list[dict[str, Any]]:
 
 class Callback:
     """Called during a run; derive from it and define what you need. run.stop() ends the run after the present step."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        known = [name for name in vars(Callback) if name.startswith("on_")]
+        for name in vars(cls):
+            if name.startswith("on_") and name not in known and not hasattr(Callback, name):
+                raise TypeError(
+                    f"{cls.__name__}: a Callback has no {name}, which would never be called"
+                    + (_core.did_you_mean(name, known) or f"; there are {', '.join(known)}")
+                )
 
     def on_begin(self, run: "Run") -> None:
         """Before the first step."""
@@ -371,6 +409,11 @@ def _images(what: str, data: Any) -> ImageDataset | None:
     if isinstance(data, ImageDataset):
         return data
     if isinstance(data, (tuple, list)) and len(data) == 2:
+        shape = getattr(data[0], "shape", ())
+        if len(shape) == 4 and shape[3] in (1, 3) and shape[1] not in (1, 3):
+            raise _core.ShapeError(
+                f"train: {what} has images {list(shape)}; give [N, channels, H, W]: images.transpose(0, 3, 1, 2)"
+            )
         return ArrayDataset(data[0], data[1])
     if data is None or isinstance(data, (str, os.PathLike)):
         return None
@@ -382,6 +425,10 @@ def _images(what: str, data: Any) -> ImageDataset | None:
 
 def _sources(model: str, data: Any, test: Any, given: dict[str, Any]) -> tuple[ImageDataset | None, ImageDataset | None]:
     train_set, test_set = _images("data", data), _images("test", test)
+    if isinstance(data, (tuple, list)) and isinstance(test, (tuple, list)) and train_set is not None and test_set is not None:
+        # The classes of both: a test set need not have one of each.
+        names = max(train_set.class_names, test_set.class_names, key=len)
+        train_set, test_set = (ArrayDataset(*pair, class_names=names) for pair in (data, test))
     if data is not None and train_set is None:
         given["data"] = os.fspath(data)
     if test is not None and test_set is None:
@@ -500,8 +547,17 @@ def train(
         raise _core.ValueError("train: the config is of a run on data in memory; give data= and test= again")
     if folder is not None and images[0] is None and "data" not in given:
         _require_data_on_disk(folder)
+    for name in given.keys() & _OTHER_NAMES.keys():
+        if _OTHER_NAMES[name] in {"progress", "resume", "test"} | train_options(model).keys():
+            raise _core.ValueError(f"train: there is no option '{name}'; here it is {_OTHER_NAMES[name]}")
     wishes = json.dumps({"config": base, "given": given})
-    trainer = _training.open(model, wishes, os.fspath(folder) if folder is not None else "", nowhere, *images)
+    try:
+        trainer = _training.open(model, wishes, os.fspath(folder) if folder is not None else "", nowhere, *images)
+    except _core.Error as error:
+        words = re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), str(error))
+        if words == str(error):
+            raise
+        raise type(error)(words) from None  # the program's flags are options here
     return _trained(model, trainer, listed, Progress(progress))
 
 

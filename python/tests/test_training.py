@@ -1,6 +1,7 @@
 """Training runs: the program's bits, callbacks, interruption, resuming, options."""
 
 import gc
+import inspect
 import json
 import os
 import re
@@ -152,6 +153,8 @@ def test_callbacks_are_told_in_order(tmp_path):
         ("step", 3), ("step", 4), ("checkpoint", "step-00000004"), ("test", 4), ("epoch", 4, 1),
         ("end", 4),
     ]  # fmt: skip
+    with pytest.raises(TypeError, match="a Callback has no on_epoch_end, which would never be called; did you mean on_epoch?"):
+        type("Keras", (eg.Callback,), {"on_epoch_end": lambda self, epoch, logs: None})
     functions = []
     eg.train(
         "vit", "shapes", epochs=1, **{**SMALL_VIT, "train_limit": 32}, out=None,
@@ -260,6 +263,15 @@ def test_images_in_memory(tmp_path, rng):
         eg.train("vit", "shapes", test="shapes", epochs=1)
     with pytest.raises(eg.ValueError, match="gpt2 takes no images"):
         eg.train("gpt2", train_set, test=test_set, steps=1)
+    few = eg.train("vit", train_set, test=(images[:2], labels[:2]), epochs=1, out=None, **options)  # without the last class
+    assert few.config["epochs"] == 1 and few.model.classifier.weight.shape[0] == 3
+    for wrong, words in [
+        ((images / 255.0, labels), r"\(255 \* images\)"),
+        ((images, np.eye(3)[labels]), "argmax"),
+        ((images.transpose(0, 2, 3, 1), labels), r"give \[N, channels, H, W\]: images.transpose\(0, 3, 1, 2\)"),
+    ]:
+        with pytest.raises(eg.Error, match=words):
+            eg.train("vit", wrong, test=test_set, epochs=1, **options)
     with pytest.raises(TypeError, match=r"\(images, labels\)"):
         eg.train("vit", np.zeros(3), epochs=1)
 
@@ -283,11 +295,15 @@ def test_images_in_memory(tmp_path, rng):
         ("/nowhere/at/all: neither a dataset", (OSError, ValueError), {"data": "/nowhere/at/all"}),
         ("there is no model 'vti'; did you mean vit?", ValueError, {"model": "vti"}),
         ("which model?", TypeError, {"model": None}),
+        ("there is no option 'batch_size'; here it is batch", ValueError, {"batch_size": 8}),
+        ("there is no option 'num_train_epochs'; here it is epochs", ValueError, {"num_train_epochs": 8}),
+        ("there is no option 'block_size'; eg.train_options('vit') lists them", ValueError, {"block_size": 8}),
         ("a module of your own is trained with a tape", TypeError, {"model": eg.nn.Linear(2, 2)}),
     ],
 )
 def test_bad_options_are_named_in_one_sentence(words, error, options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EQUIGRAD_DATA", raising=False)
     options = {"steps": 1, "size": 16, **options}
     with pytest.raises(error) as caught:
         eg.train(**{"model": "vit", "data": "shapes", **options})
@@ -296,9 +312,21 @@ def test_bad_options_are_named_in_one_sentence(words, error, options, tmp_path, 
     assert list(tmp_path.iterdir()) == []  # nothing was begun
 
 
+def test_messages_name_options_not_flags(monkeypatch):
+    monkeypatch.delenv("EQUIGRAD_DATA", raising=False)
+    with pytest.raises(OSError, match="the folder that holds it with data_dir or EQUIGRAD_DATA"):
+        eg.train("vit", "cifar10", steps=1)
+
+
 def test_a_run_without_steps_says_what_is_missing():
     with pytest.raises(eg.ValueError, match="steps.*epochs|epochs.*steps"):
         eg.train("vit", "shapes", size=16)
+
+
+def test_other_libraries_names_lead_to_options():
+    for name, ours in eg.training._OTHER_NAMES.items():
+        assert name not in eg.train_options()
+        assert ours in eg.train_options() or ours in inspect.signature(eg.train).parameters, name
 
 
 def test_options_are_listed_and_known_to_type_checkers():
