@@ -4,6 +4,8 @@
 #include "apps/report/chart.h"
 #include "apps/report/pages/runs_report.h"
 #include "apps/report/pictures.h"
+#include "apps/report/run_report.h"
+#include "core/base/bytes.h"
 
 #include "bindings.h"
 #include "stoppable.h"
@@ -37,9 +39,42 @@ std::pair<std::string, std::vector<std::string>> runs_page(const std::vector<std
   });
 }
 
+/// The main job's page, of a run of a ViT with a plain variant: its curves and models, and the theorems, which are
+/// measured now. Throws ValueError for another run.
+std::string main_page(const std::string& folder, const std::vector<std::pair<std::string, std::string>>& machine) {
+  return stoppable([&](StopFlag stop) {
+    const auto go_on = [stop] {
+      if (stop != nullptr && stop->load()) throw Interrupted("report: interrupted");
+    };
+    const InterruptScope scope(go_on);
+    training::VitOptions options = training::options_of_run(folder);
+    options.out.clear(); // nothing is written and nothing locked
+    const training::VitTrainer trainer(options, stop);
+    if (trainer.variants() < 2 || trainer.mode(0) != permute::PermuteMode::none)
+      throw ValueError(fmt::format("report: {} trained no plain model beside a permuted one (twin=True, or variants=["
+                                   "'none', 'rows', 'columns', 'both'])",
+                                   folder));
+    report::RunStory story{.machine = machine, .identities = {}, .steps = {}, .test = {}};
+    for (training::Record& record : training::read_records(join_path(folder, "metrics.jsonl"), trainer.step(),
+                                                           trainer.mode(trainer.variants() - 1), trainer.unit())) {
+      if (record.split == data::Split::train)
+        story.steps.push_back(std::move(record));
+      else
+        story.test = std::move(record);
+    }
+    if (story.test.variants.empty()) throw ValueError(fmt::format("report: {} has no evaluation yet", folder));
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      const permute::VerifyOptions wanted{.dtype = dtype};
+      for (permute::VerifyResult& result : permute::run_catalogue(wanted, [&](const auto&) { go_on(); }))
+        story.identities.push_back(std::move(result));
+    }
+    return report::run_report(story, trainer).html();
+  });
+}
+
 using Lines = std::vector<std::tuple<std::string, std::vector<double>, std::vector<double>, bool>>;
 
-/// (the chart as <svg>, the colours of its lines are those of the palette in order).
+/// The chart as one <svg> element.
 std::string chart_of(const std::string& title, const std::string& x_label, const std::string& y_label,
                      const Lines& lines, bool log_y) {
   report::Chart chart{.title = title, .x_label = x_label, .y_label = y_label, .series = {}, .log_y = log_y};
@@ -128,6 +163,7 @@ void bind_reports(nb::module_& parent) {
   nb::module_ m = parent.def_submodule("report", "Pages, charts, pictures and attacks.");
   m.def("runs_page", &runs_page, "runs"_a, "data"_a, "data_dir"_a, "key"_a, "samples"_a, "seed"_a,
         "The page that compares runs, and its notes.");
+  m.def("main_page", &main_page, "folder"_a, "machine"_a, "The page of the main job, of a run with a plain variant.");
   m.def("chart", &chart_of, "title"_a, "x_label"_a, "y_label"_a, "lines"_a, "log_y"_a,
         "A line chart; lines are (name, x, y, dots).");
   m.def("heat_map", &heat_map, "matrix"_a, "A matrix [rows, columns] as a PNG, dark for its least entry.");

@@ -37,15 +37,25 @@ def report(
     key: Folder | None = None,
     samples: int = 1000,
     seed: int = 0,
+    theorems: bool = False,
 ) -> Page:
     """The page that `equigrad report` writes: numbers, curves and options of runs, and what their models do.
 
     out: a file that it is written to as well. data, key: where they are now, if they have moved. samples: test samples
-    that each model is asked about (0: all). What could not be shown stands in .notes.
+    that each model is asked about (0: all). What could not be shown stands in .notes. theorems: the page of the main
+    job (./run.sh) instead, of one run of a ViT with a plain variant: its curves, drift, images and attention, and all
+    identities of the catalogue, which are measured for it.
     """
     listed = [runs] if isinstance(runs, (Run, str, os.PathLike)) else list(runs)
     if not listed:
         raise _core.ValueError("report: no run was given")
+    if theorems:
+        if len(listed) != 1:
+            raise _core.ValueError(f"report: theorems=True is of one run, not of {len(listed)}")
+        page = Page(_report.main_page(_run_folder(listed[0]), list(_core.system().items())))
+        if out is not None:
+            page.save(out)
+        return page
     place, sets, secret = ("" if one is None else os.fspath(one) for one in (data, data_dir, key))
     html, notes = _report.runs_page([_run_folder(one) for one in listed], place, sets, secret, samples, seed)
     page = Page(html, notes)

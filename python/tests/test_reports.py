@@ -105,6 +105,19 @@ def test_reports_of_several_runs_and_without_data(run, tmp_path, rng):
         eg.report(tmp_path / "nothing")
 
 
+def test_the_main_jobs_page_is_of_a_run_with_a_plain_variant(run, tmp_path):
+    variants = ["none", "rows", "columns", "both"]
+    four = eg.train("vit", "shapes", steps=4, out=tmp_path / "four", variants=variants, dtype="f64", drift_every=2, **SMALL)
+    assert list(four.models) == variants
+    page = eg.report(four, tmp_path / "page.html", theorems=True)
+    assert (tmp_path / "page.html").read_text() == page.html and "<math" in page.html and "thm4.1" in page.html
+    assert len(eg.verify("*")) >= 200 and page.html.count("<svg") >= 2
+    with pytest.raises(eg.ValueError, match="trained no plain model beside a permuted one"):
+        eg.report(run, theorems=True)
+    with pytest.raises(eg.ValueError, match="of one run, not of 2"):
+        eg.report([run, four], theorems=True)
+
+
 def test_attacks_recover_what_theory_says(tmp_path):
     found = eg.attack("weights", base="published", keys="fixed", seed=3)
     assert found.holds and len(found) == len(eg.attack_schemes())
