@@ -1,8 +1,8 @@
 """Permute a BERT's weights with a key: another model in every number, the same function."""
 import equigrad as eg
 
-config = {"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 40, "hidden_size": 24, "num_hidden_layers": 2,
-          "num_attention_heads": 3, "intermediate_size": 32, "max_position_embeddings": 16}
+config = {"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 40, "hidden_size": 24,
+          "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32, "max_position_embeddings": 16}
 bert = eg.hub.make_model(config, key=1)
 bert.module.eval().to("f64")
 ids = eg.random.integers((2, 7), 3, 0, 40)

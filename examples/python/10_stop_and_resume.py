@@ -1,7 +1,7 @@
 """Stop a run and resume it: the same bits as one that was never stopped."""
 import equigrad as eg
 
-options = {"size": 16, "epochs": 1, "batch": 32, "dim": 32, "heads": 4, "layers": 2, "mlp": 64, "train_limit": 384, "test_limit": 64}
+options = {"size": 16, "epochs": 1, "batch": 32, "dim": 32, "heads": 4, "layers": 2, "mlp": 64, "train_limit": 384}
 whole = eg.train("vit", "shapes", config=options, out="out/whole")
 
 

@@ -16,7 +16,7 @@ class Net(eg.nn.Module):
 
 
 net = Net().eval().to("f64")
-print(net)
-print([name for name, _ in net.named_parameters()], net.parameter_count())
-twin = copy.deepcopy(net).apply(lambda module: print("copied", type(module).__name__))
-print("a copy of its own, still tied:", twin.layers[0].weight.data_ptr == twin.layers[1].weight.data_ptr != net.layers[0].weight.data_ptr)
+print(net, [name for name, _ in net.named_parameters()], sep="\n")
+twin = copy.deepcopy(net)
+first, second = (layer.weight.data_ptr for layer in twin.layers)
+print("a copy of its own, still tied:", first == second != net.layers[0].weight.data_ptr)

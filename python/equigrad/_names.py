@@ -38,7 +38,7 @@ OPERATIONS = {
 _RECORD = "gradients come from a tape: with eg.Tape() as tape: loss = ...; tape.gradient(loss, parameters)"
 
 # Names that other libraries have and this one has another way for.
-_TRAIN = "eg.train('vit', 'fashion-mnist', epochs=3) trains the program's models; a module of your own a tape and an optimizer"
+_TRAIN = "eg.train('vit', 'mnist', epochs=3) trains the program's models, a tape and an optimizer your own modules"
 WORDS = {
     "Trainer": _TRAIN,
     "fit": _TRAIN,

@@ -70,11 +70,17 @@ class Page:
 
 
 def line_chart(
-    lines: Sequence[tuple[str, Any, Any]], *, title: str = "", x_label: str = "step", y_label: str = "", log_y: bool = False
+    lines: Sequence[tuple[str, Any, Any]],
+    *,
+    title: str = "",
+    x_label: str = "step",
+    y_label: str = "",
+    log_y: bool = False,
 ) -> Picture:
     """A chart of lines (name, x, y), with their names below it."""
     listed = [
-        (name, np.asarray(x, dtype=float).tolist(), np.asarray(y, dtype=float).tolist(), len(x) < 40) for name, x, y in lines
+        (name, np.asarray(x, dtype=float).tolist(), np.asarray(y, dtype=float).tolist(), len(x) < 40)
+        for name, x, y in lines
     ]
     svg = _chart(title, x_label, y_label, listed, log_y)
     names, x, row = "", 74, 0
@@ -83,18 +89,25 @@ def line_chart(
         if x + width > 720 and x > 74:
             x, row = 74, row + 1
         y = 348 + 20 * row
-        names += f'<line x1="{x}" y1="{y - 4}" x2="{x + 24}" y2="{y - 4}" stroke="{_COLOURS[i % 6]}" stroke-width="2.5"/>'
+        names += (
+            f'<line x1="{x}" y1="{y - 4}" x2="{x + 24}" y2="{y - 4}" stroke="{_COLOURS[i % 6]}" stroke-width="2.5"/>'
+        )
         names += f'<text x="{x + 30}" y="{y}">{html.escape(name)}</text>'
         x += width
     height = 358 + 20 * row
     head, rest = svg.split(">", 1)
-    head = head.replace('viewBox="0 0 720 330"', f'viewBox="0 -20 720 {height + 20}" xmlns="http://www.w3.org/2000/svg" width="720"')
+    head = head.replace(
+        'viewBox="0 0 720 330"', f'viewBox="0 -20 720 {height + 20}" xmlns="http://www.w3.org/2000/svg" width="720"'
+    )
     caption = f'<text class="title" x="74" y="-4">{html.escape(title)}</text>' if title else ""
     return Picture(f"{head}>{_STYLE}{caption}{rest.removesuffix('</svg>')}{names}</svg>")
 
 
 class AttentionMaps(Sequence[Tensor]):
-    """What attention computed in one call: maps[layer] is softmax's result [B, heads, T, T]; a notebook shows the first sample."""
+    """What attention computed in one call: maps[layer] is softmax's result [B, heads, T, T].
+
+    A notebook shows the first sample.
+    """
 
     def __init__(self, layers: list[dict[str, Tensor]], output: Any) -> None:
         self.layers = layers

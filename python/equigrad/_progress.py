@@ -54,7 +54,8 @@ class Progress:
     def _draw(self, share: float, words: str) -> None:
         if self._display is not None:
             said = "".join(f"<div>{html.escape(line)}</div>" for line in self._said[-8:])
-            text = f'<div style="font-family:monospace">{said}<progress value="{share:.4f}" max="1"></progress> {html.escape(words)}</div>'
+            bar = f'<progress value="{share:.4f}" max="1"></progress> {html.escape(words)}'
+            text = f'<div style="font-family:monospace">{said}{bar}</div>'
             shown = self._display.HTML(text)
             if self._handle is None:
                 self._handle = self._display.display(shown, display_id=True)

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Union, overload
 
 from . import _core, ops
 from ._core import Tensor
@@ -66,7 +66,7 @@ def report(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The mean loss (nats) over `count` samples, and the share of them that were right; nan for what is not measured."""
+    """The mean loss (nats) over `count` samples, and the share of them that were right."""
 
     loss: float
     accuracy: float
@@ -77,6 +77,21 @@ class Evaluation:
         return f"loss {self.loss:.4f}{right} on {self.count} samples"
 
 
+@overload
+def evaluate(model: Run | Folder) -> Record: ...
+@overload
+def evaluate(
+    model: Module | HubModel,
+    data: Any,
+    *,
+    batch_size: int = 64,
+    split: str = "test",
+    size: int = 0,
+    limit: int = 0,
+    data_dir: Folder = "",
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Evaluation: ...
 def evaluate(
     model: Run | Folder | Module | HubModel,
     data: Any = None,
@@ -143,7 +158,9 @@ def _batches(
         return ((batch.images, batch.labels) for batch in (loader.batch(0, i) for i in range(len(loader))))
     if isinstance(data, Iterable):
         return data
-    raise TypeError(f"evaluate: data is a {type(data).__name__}; give a data set, (images, labels) or batches of (inputs, labels)")
+    raise TypeError(
+        f"evaluate: data is a {type(data).__name__}; give a data set, (images, labels) or batches of (inputs, labels)"
+    )
 
 
 def _measured(model: Any, batches: Iterable[tuple[Any, Any]]) -> Evaluation:

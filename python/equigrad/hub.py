@@ -79,8 +79,8 @@ def save(
         return
     if not isinstance(model, Vit):
         raise TypeError(
-            f"hub.save: {type(model).__name__} has no model folder here; nn.ViT and hub.Model have. eg.save(model, path) "
-            "keeps the weights of any module"
+            f"hub.save: {type(model).__name__} has no model folder here; nn.ViT and hub.Model have. "
+            "eg.save(model, path) keeps the weights of any module"
         )
     config = model.config
     names = [str(i) for i in range(config.classes)] if class_names is None else list(class_names)

@@ -1,10 +1,10 @@
 """Training runs: the trainers of the program `equigrad`, with callbacks.
 
-    run = eg.train("vit", data="digits", steps=200, dim=48, heads=4, layers=2, mlp=96)
-    run.metrics.test["accuracy"]                   # arrays
-    run.plot("loss")                               # a picture in a notebook
-    run.model(images)                              # an nn.Vit
-    eg.train(resume=run.folder, steps=400)         # goes on, with the bits of a run that was never stopped
+run = eg.train("vit", data="digits", steps=200, dim=48, heads=4, layers=2, mlp=96)
+run.metrics.test["accuracy"]                   # arrays
+run.plot("loss")                               # a picture in a notebook
+run.model(images)                              # an nn.Vit
+eg.train(resume=run.folder, steps=400)         # goes on, with the bits of a run that was never stopped
 """
 
 import copy
@@ -130,13 +130,18 @@ class Curves(Mapping[str, npt.NDArray[Any]]):
         flat = [_flat(line) for line in lines]
         names = dict.fromkeys(name for line in flat for name in line)
         self._arrays = {
-            name: np.array([line.get(name, math.nan) for line in flat], dtype="int64" if name in ("step", "epoch") else "float64")
+            name: np.array(
+                [line.get(name, math.nan) for line in flat], dtype="int64" if name in ("step", "epoch") else "float64"
+            )
             for name in names
         }
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         if name not in self._arrays:
-            raise KeyError(f"'{name}' was not measured" + (_core.did_you_mean(name, list(self._arrays)) or f"; there are {list(self._arrays)}"))
+            raise KeyError(
+                f"'{name}' was not measured"
+                + (_core.did_you_mean(name, list(self._arrays)) or f"; there are {list(self._arrays)}")
+            )
         return self._arrays[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -288,7 +293,8 @@ class Run:
 
     @property
     def models(self) -> dict[str, Module]:
-        """Every model as it was trained, copies, by what is permuted ("none", "rows", "columns", "both"); the main one last."""
+        """Copies of every model as it was trained, by what is permuted ("none", "rows", "columns", "both"), the main
+        one last."""
         self._open_models()
         if self._models is None:
             self._models = {mode: copy.deepcopy(self._module(i)) for i, mode in enumerate(self._modes())}
@@ -317,7 +323,10 @@ class Run:
             self._trainer = None
 
     def stop(self) -> None:
-        """Ends the run after the present step, as if it were the last one: with an evaluation and all results. From any thread."""
+        """Ends the run after the present step, as if it were the last one: with an evaluation and all results.
+
+        From any thread.
+        """
         if self._trainer is None:
             raise _core.ValueError("run.stop(): the run does not train")
         self._trainer.end()
@@ -333,7 +342,8 @@ class Run:
             if len(lines) == before:
                 known = sorted({*self.metrics.train, *self.metrics.test})
                 raise _core.ValueError(
-                    f"plot: '{name}' was not measured" + (_core.did_you_mean(name, known) or f"; there are {', '.join(known)}")
+                    f"plot: '{name}' was not measured"
+                    + (_core.did_you_mean(name, known) or f"; there are {', '.join(known)}")
                 )
         return line_chart(lines, title=", ".join(metrics or ("loss",)), x_label=x, log_y=log)
 
@@ -348,10 +358,12 @@ class Run:
 
 
 def train_options(model: Model | None = None) -> dict[str, dict[str, Any]]:
-    """The options of a model (of all of them): what each is, by name, with "default", "help" and the models that have it."""
+    """The options of a model (of all of them) by name: "default", "help", and the "models" that have it."""
     models = json.loads(_training.options())
     if model is not None and model not in models:
-        raise _core.ValueError(f"train_options: there is no model '{model}'" + _core.did_you_mean(str(model), list(models)))
+        raise _core.ValueError(
+            f"train_options: there is no model '{model}'" + _core.did_you_mean(str(model), list(models))
+        )
     found: dict[str, dict[str, Any]] = {}
     for kind, rows in models.items():
         for row in rows if model in (None, kind) else ():
@@ -396,12 +408,24 @@ def _options(model: str, config: Any, options: dict[str, Any]) -> tuple[dict[str
     if kind != ("bert" if model == "mlm" else model):
         raise _core.ValueError(f"train: the config is of a {kind}, not of a {model}")
     # What a run says of itself is no wish.
-    base = {name: value for name, value in (config or {}).items() if name not in ("model", "resume") or (name == "resume" and value)}
+    base = {
+        name: value
+        for name, value in (config or {}).items()
+        if name not in ("model", "resume") or (name == "resume" and value)
+    }
     if "resume" in base:
         raise _core.ValueError("train: 'resume' is not taken from a config; give resume=")
     nowhere = options.get("out", "") is None
-    given = {("from" if name == "from_" else name): value for name, value in options.items() if value is not None and not (isinstance(value, str) and value == "")}
-    return {name: _plain(name, value) for name, value in base.items()}, {name: _plain(name, value) for name, value in given.items()}, nowhere
+    given = {
+        ("from" if name == "from_" else name): value
+        for name, value in options.items()
+        if value is not None and not (isinstance(value, str) and value == "")
+    }
+    return (
+        {name: _plain(name, value) for name, value in base.items()},
+        {name: _plain(name, value) for name, value in given.items()},
+        nowhere,
+    )
 
 
 def _images(what: str, data: Any) -> ImageDataset | None:
@@ -418,14 +442,21 @@ def _images(what: str, data: Any) -> ImageDataset | None:
     if data is None or isinstance(data, (str, os.PathLike)):
         return None
     raise TypeError(
-        f"train: {what} is a {type(data).__name__}; give a name, a path, a dataset of eg.data, or (images, labels) with "
+        f"train: {what} is a {type(data).__name__}; give a name, a path, a dataset, or (images, labels) with "
         "images u8 [N, C, H, W]"
     )
 
 
-def _sources(model: str, data: Any, test: Any, given: dict[str, Any]) -> tuple[ImageDataset | None, ImageDataset | None]:
+def _sources(
+    model: str, data: Any, test: Any, given: dict[str, Any]
+) -> tuple[ImageDataset | None, ImageDataset | None]:
     train_set, test_set = _images("data", data), _images("test", test)
-    if isinstance(data, (tuple, list)) and isinstance(test, (tuple, list)) and train_set is not None and test_set is not None:
+    if (
+        isinstance(data, (tuple, list))
+        and isinstance(test, (tuple, list))
+        and train_set is not None
+        and test_set is not None
+    ):
         # The classes of both: a test set need not have one of each.
         names = max(train_set.class_names, test_set.class_names, key=len)
         train_set, test_set = (ArrayDataset(*pair, class_names=names) for pair in (data, test))
@@ -435,7 +466,9 @@ def _sources(model: str, data: Any, test: Any, given: dict[str, Any]) -> tuple[I
         raise TypeError("train: test goes with data in memory; a data set's name or path has its own test part")
     if (train_set is None) != (test_set is None):
         given_one, missing = ("data", "test") if test_set is None else ("test", "data")
-        raise _core.ValueError(f"train: {given_one} is in memory, so {missing} must be given as well: {missing}=(images, labels)")
+        raise _core.ValueError(
+            f"train: {given_one} is in memory, so {missing} must be given as well: {missing}=(images, labels)"
+        )
     if train_set is not None:
         if model not in ("vit", "deit"):
             raise _core.ValueError(f"train: {model} takes no images; data is a name or a path")
@@ -569,7 +602,11 @@ def _require_data_on_disk(folder: Path) -> None:
 
 def _trained(model: str, trainer: Any, callbacks: Sequence[Callback], progress: Progress) -> Run:
     folder = Path(trainer.out) if trainer.out else None
-    kept = [line for line in _lines_of(folder) if line["step"] <= trainer.step] if folder is not None and trainer.step else []
+    kept = (
+        [line for line in _lines_of(folder) if line["step"] <= trainer.step]
+        if folder is not None and trainer.step
+        else []
+    )
     run = Run(model, json.loads(trainer.options), folder, kept)
     run._trainer = trainer
     run.notes = list(trainer.notes)
@@ -589,7 +626,8 @@ def _trained(model: str, trainer: Any, callbacks: Sequence[Callback], progress: 
         if folder is None:
             raise
         raise KeyboardInterrupt(
-            f"train: interrupted at step {run.step} of {run.total_steps}; go on with eg.train(resume={os.fspath(folder)!r})"
+            f"train: interrupted at step {run.step} of {run.total_steps}; "
+            f"go on with eg.train(resume={os.fspath(folder)!r})"
         ) from None
     except BaseException:
         run._trainer = None
@@ -607,7 +645,7 @@ def _trained(model: str, trainer: Any, callbacks: Sequence[Callback], progress: 
 
 
 def open_run(folder: str | os.PathLike[str]) -> Run:
-    """The run in a folder that train() or the program made: its options, numbers and, with its data at hand, its models."""
+    """The run in a folder that train() or the program made: options, numbers and, with its data at hand, models."""
     path = Path(os.fspath(folder))
     kind = _training.model_of_run(os.fspath(path))
     config_file = path / "config.json"

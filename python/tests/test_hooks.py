@@ -16,7 +16,9 @@ BLOCK = {"dim": 12, "heads": 3, "mlp": 20}
 
 
 def vit(**options):
-    return nn.ViT(nn.VitConfig(image=8, patch=4, classes=4, layers=2, encoder=nn.BlockConfig(**BLOCK), **options), key=1)
+    return nn.ViT(
+        nn.VitConfig(image=8, patch=4, classes=4, layers=2, encoder=nn.BlockConfig(**BLOCK), **options), key=1
+    )
 
 
 def moe():
@@ -75,7 +77,9 @@ def test_every_part_of_every_model_has_hooks(name):
     plain = call(module)
     heard, handles = {}, []
     for part, one in module.named_modules():
-        handles.append(one.register_forward_hook(lambda m, args, out, part=part: heard.setdefault(part, (m, args, out)) and None))
+        handles.append(
+            one.register_forward_hook(lambda m, args, out, part=part: heard.setdefault(part, (m, args, out)) and None)
+        )
     hooked = call(module)
     expected = {part for part, _ in module.named_modules()} - UNCALLED.get(name, set())
     assert expected <= heard.keys(), sorted(expected - heard.keys())
@@ -100,7 +104,9 @@ def test_what_a_hook_gives_takes_the_outputs_place(name):
             if not eg.same_bits(call(module), plain):
                 changed += 1
             elif part not in UNCALLED.get(name, set()):
-                assert "norm" in part or "position" in part or type(one).__name__ in ("Embedding",), part  # nothing but these may hide a change
+                assert (
+                    "norm" in part or "position" in part or type(one).__name__ in ("Embedding",)
+                ), part  # nothing but these may hide a change
         assert eg.same_bits(call(module), plain)
     assert changed >= 1
 
@@ -179,7 +185,9 @@ def test_wrong_hooks_say_what_is_wrong():
     with pytest.raises(TypeError, match="register_forward_hook: hook must be a function, not int"):
         linear.register_forward_hook(3)
     with linear.register_forward_hook(lambda m, args, out: 3.0):
-        with pytest.raises(TypeError, match="the output of Linear is a Tensor; what the hook gives must be a Tensor or None, not float"):
+        with pytest.raises(
+            TypeError, match="the output of Linear is a Tensor; what the hook gives must be a Tensor or None, not float"
+        ):
             linear(eg.ones((1, 2)))
     with linear.register_forward_hook(lambda m, args, out: 1 / 0):
         with pytest.raises(ZeroDivisionError):
@@ -228,7 +236,15 @@ def test_hooks_are_collected_with_their_modules():
 
 
 def test_hooks_of_a_hub_model_live_until_they_are_removed(tmp_path):
-    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 20, "n_embd": 12, "n_layer": 2, "n_head": 3, "n_positions": 16}
+    config = {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": 20,
+        "n_embd": 12,
+        "n_layer": 2,
+        "n_head": 3,
+        "n_positions": 16,
+    }
     model = eg.hub.make_model(config, key=1)
     model.module.eval()
     seen = []
@@ -282,14 +298,20 @@ def test_traces_of_models_are_the_maps_of_their_call():
     for name in ("vit", "bert", "gpt2", "difm", "sets"):
         make, call = MODULES[name]
         model = make()
-        arguments = {"vit": (IMAGES,), "bert": (IDS,), "gpt2": (IDS,), "sets": (eg.random.normal((2, 5, 3), key=2),)}.get(
-            name, (eg.random.integers((3, 2), 1, 0, 4), eg.random.normal((3, 2), key=2))
-        )
+        arguments = {
+            "vit": (IMAGES,),
+            "bert": (IDS,),
+            "gpt2": (IDS,),
+            "sets": (eg.random.normal((2, 5, 3), key=2),),
+        }.get(name, (eg.random.integers((3, 2), 1, 0, 4), eg.random.normal((3, 2), key=2)))
         layers, maps = model.trace(*arguments), eg.attention_maps(model, *arguments)
         assert len(layers) == len(maps)
         for layer, attention, logits in zip(layers, maps, maps.logits):
             assert set(layer) == {"q", "k", "v", "logits", "attention", "scores", "a", "output"}
-            assert eg.relative_error(layer["attention"], attention) < 1e-6 and eg.relative_error(layer["logits"], logits) < 1e-5
+            assert (
+                eg.relative_error(layer["attention"], attention) < 1e-6
+                and eg.relative_error(layer["logits"], logits) < 1e-5
+            )
 
 
 def test_masked_tokens_are_not_looked_at():
@@ -359,9 +381,9 @@ def test_weights_are_tied_by_assignment():
     with eg.Tape() as tape:
         loss = eg.ops.cross_entropy(model(ids), labels)
     (gradient,) = tape.gradient(loss, model.parameters())
-    loose = eg.grad(lambda w, v: eg.ops.cross_entropy(eg.ops.linear(eg.ops.embedding(w, ids), v), labels), argnums=(0, 1))(
-        model.embedding.weight.clone(), model.embedding.weight.clone()
-    )
+    loose = eg.grad(
+        lambda w, v: eg.ops.cross_entropy(eg.ops.linear(eg.ops.embedding(w, ids), v), labels), argnums=(0, 1)
+    )(model.embedding.weight.clone(), model.embedding.weight.clone())
     assert eg.relative_error(gradient, loose[0] + loose[1]) < 1e-6
     optimizer = eg.optim.SGD(model.parameters(), lr=0.1)
     optimizer.step([gradient])
@@ -492,7 +514,11 @@ def test_adamw_decays_as_pytorchs_does():
         w = eg.full((2,), 4.0)
         eg.optim.AdamW([w], lr=0.5, **options).step([eg.zeros(2)])
         steps[name] = w.tolist()
-    assert steps["default"] == steps["same"] and np.allclose(steps["default"], 4.0 - 0.5 * 0.01 * 4.0) and steps["none"] == [4.0, 4.0]
+    assert (
+        steps["default"] == steps["same"]
+        and np.allclose(steps["default"], 4.0 - 0.5 * 0.01 * 4.0)
+        and steps["none"] == [4.0, 4.0]
+    )
     torch = pytest.importorskip("torch")
     p = torch.nn.Parameter(torch.full((2,), 4.0))
     p.grad = torch.zeros(2)

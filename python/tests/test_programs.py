@@ -68,7 +68,11 @@ def sections():
     """What the page says of each program, by its file's name."""
     text = PAGE.read_text()
     between = text[text.index(BEGIN) + len(BEGIN) : text.index(END)]
-    return {re.search(r"\[([\w.]+)\]", one).group(1): one for one in re.split(r"(?=^### )", between, flags=re.MULTILINE) if one.strip()}
+    return {
+        re.search(r"\[([\w.]+)\]", one).group(1): one
+        for one in re.split(r"(?=^### )", between, flags=re.MULTILINE)
+        if one.strip()
+    }
 
 
 def write(name, words):
@@ -91,7 +95,11 @@ def test_it_prints_what_the_page_says(program, tmp_path):
 def test_there_are_twelve_of_at_most_fifteen_lines():
     assert len(PROGRAMS) == 12
     for program in PROGRAMS:
-        code = [line for line in program.read_text().splitlines() if line.strip() and not line.strip().startswith(("#", '"""'))]
+        code = [
+            line
+            for line in program.read_text().splitlines()
+            if line.strip() and not line.strip().startswith(("#", '"""'))
+        ]
         assert len(code) <= 15, program.name
     assert sorted(sections()) == [program.name for program in PROGRAMS]
 
@@ -153,10 +161,18 @@ def pyright(programs, folder):
         mode += ", reportUnknownMemberType=false"
     for program in programs:
         (folder / program.name).write_text(f"{mode}\n{program.read_text()}")
-    settings = {"typeCheckingMode": "strict", "extraPaths": [str(PACKAGE.parent)], "include": ["."], "reportMissingModuleSource": False}
+    settings = {
+        "typeCheckingMode": "strict",
+        "extraPaths": [str(PACKAGE.parent)],
+        "include": ["."],
+        "reportMissingModuleSource": False,
+    }
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     return subprocess.run(
-        [sys.executable, "-m", name, "-p", str(folder), "--pythonpath", sys.executable], capture_output=True, text=True, timeout=600
+        [sys.executable, "-m", name, "-p", str(folder), "--pythonpath", sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=600,
     ).stdout
 
 

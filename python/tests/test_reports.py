@@ -27,7 +27,9 @@ def program():
 
 def test_evaluation_is_the_runs_own(run):
     found = eg.evaluate(run.model, "shapes", size=16, limit=32, batch_size=7)
-    assert found.count == 32 and abs(found.accuracy - run.test.accuracy) < 1e-9 and abs(found.loss - run.test.loss) < 1e-5
+    assert (
+        found.count == 32 and abs(found.accuracy - run.test.accuracy) < 1e-9 and abs(found.loss - run.test.loss) < 1e-5
+    )
     assert str(found).startswith("loss ") and "on 32 samples" in str(found)
     record = eg.evaluate(run)
     assert record.loss == run.test.loss and record.split == "test"
@@ -42,7 +44,12 @@ def test_evaluation_takes_datasets_arrays_loaders_and_batches(run):
     loader = eg.data.Loader(dataset, batch_size=8, shuffle=False)
     plain = eg.evaluate(run.model, dataset)
     classes = dataset.class_names
-    for data in (loader, eg.data.ArrayDataset(images, labels, class_names=classes), (images, labels), [(b.images, b.labels) for b in loader]):
+    for data in (
+        loader,
+        eg.data.ArrayDataset(images, labels, class_names=classes),
+        (images, labels),
+        [(b.images, b.labels) for b in loader],
+    ):
         found = eg.evaluate(run.model, data)
         assert found.count == 32 and abs(found.loss - plain.loss) < 1e-5, data
     moved = eg.evaluate(run.model, dataset, mean=[0.0] * 3, std=[1.0] * 3)
@@ -87,7 +94,10 @@ def test_a_report_is_the_programs(run, tmp_path):
     assert page._repr_html_().startswith("<iframe srcdoc=") and "<script" not in page.html
     two = eg.report([run, run.folder.parent / "run"] if False else [run.folder])
     assert "the run run" in two.html
-    subprocess.run([program(), "report", str(run.folder), "--out", str(tmp_path / "program.html"), "--samples", "20", "--quiet"], check=True)
+    subprocess.run(
+        [program(), "report", str(run.folder), "--out", str(tmp_path / "program.html"), "--samples", "20", "--quiet"],
+        check=True,
+    )
     assert (tmp_path / "program.html").read_text() == page.html
 
 
@@ -107,7 +117,9 @@ def test_reports_of_several_runs_and_without_data(run, tmp_path, rng):
 
 def test_the_main_jobs_page_is_of_a_run_with_a_plain_variant(run, tmp_path):
     variants = ["none", "rows", "columns", "both"]
-    four = eg.train("vit", "shapes", steps=4, out=tmp_path / "four", variants=variants, dtype="f64", drift_every=2, **SMALL)
+    four = eg.train(
+        "vit", "shapes", steps=4, out=tmp_path / "four", variants=variants, dtype="f64", drift_every=2, **SMALL
+    )
     assert list(four.models) == variants
     page = eg.report(four, tmp_path / "page.html", theorems=True)
     assert (tmp_path / "page.html").read_text() == page.html and "<math" in page.html and "thm4.1" in page.html
@@ -132,7 +144,20 @@ def test_attacks_recover_what_theory_says(tmp_path):
 
 
 def test_attacks_are_the_programs(tmp_path):
-    words = [program(), "attack", "weights", "--base", "published", "--keys", "fixed", "--scheme", "stip2", "--json", "-", "--quiet"]
+    words = [
+        program(),
+        "attack",
+        "weights",
+        "--base",
+        "published",
+        "--keys",
+        "fixed",
+        "--scheme",
+        "stip2",
+        "--json",
+        "-",
+        "--quiet",
+    ]
     theirs = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)["results"]
     ours = eg.attack("weights", base="published", keys="fixed", scheme="stip2").cells
     assert [{k: v for k, v in cell.items() if k != "findings"} for cell in ours] == [
@@ -155,7 +180,9 @@ def test_wrong_attacks_are_named():
 
 
 def test_charts_of_ones_own_numbers():
-    picture = eg.line_chart([("a & b", [0, 1, 2], [1.0, 2.0, float("nan")]), ("c", [0, 1], [3.0, 4.0])], title="<mine>", y_label="y")
+    picture = eg.line_chart(
+        [("a & b", [0, 1, 2], [1.0, 2.0, float("nan")]), ("c", [0, 1], [3.0, 4.0])], title="<mine>", y_label="y"
+    )
     import xml.dom.minidom
 
     xml.dom.minidom.parseString(picture.svg)

@@ -16,7 +16,16 @@ import equigrad as eg
 import numpy as np
 import pytest
 
-SMALL_VIT = {"size": 16, "batch": 16, "dim": 16, "heads": 2, "layers": 1, "mlp": 24, "train_limit": 96, "test_limit": 32}
+SMALL_VIT = {
+    "size": 16,
+    "batch": 16,
+    "dim": 16,
+    "heads": 2,
+    "layers": 1,
+    "mlp": 24,
+    "train_limit": 96,
+    "test_limit": 32,
+}
 SMALL_TEXT = {"batch": 4, "dim": 16, "heads": 2, "layers": 1, "mlp": 24, "context": 16}
 WORDS = "the cat sat on the mat and the dog ran to the cat . ".split()
 
@@ -29,7 +38,10 @@ def text(folder):
 
 def labelled(folder):
     path = folder / "reviews.csv"
-    rows = [f"{i % 2},{' '.join(WORDS[(i * k) % len(WORDS)] for k in range(1, 8))} {'good' if i % 2 else 'bad'}" for i in range(80)]
+    rows = [
+        f"{i % 2},{' '.join(WORDS[(i * k) % len(WORDS)] for k in range(1, 8))} {'good' if i % 2 else 'bad'}"
+        for i in range(80)
+    ]
     path.write_text("label,text\n" + "\n".join(rows) + "\n")
     return path
 
@@ -81,7 +93,18 @@ def test_a_run_has_the_bits_of_the_program(kind, tmp_path):
     run = trained(kind, tmp_path, tmp_path / "python", steps=5, evaluate_every=2, seed=3)
     data, options = KINDS[kind]
     words = [program, "train", *({"mlm": ["bert", "--task", "mlm"]}.get(kind, [kind.split("-")[0]]))]
-    words += ["--data", str(data(tmp_path)), "--steps", "5", "--evaluate-every", "2", "--seed", "3", "--out", str(tmp_path / "program")]
+    words += [
+        "--data",
+        str(data(tmp_path)),
+        "--steps",
+        "5",
+        "--evaluate-every",
+        "2",
+        "--seed",
+        "3",
+        "--out",
+        str(tmp_path / "program"),
+    ]
     for name, value in options.items():
         words += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
     subprocess.run([*words, "--quiet"], check=True, cwd=tmp_path)
@@ -145,7 +168,15 @@ def test_callbacks_are_told_in_order(tmp_path):
         def on_end(self, run):
             told.append(("end", run.step))
 
-    run = eg.train("vit", "shapes", epochs=2, **{**SMALL_VIT, "train_limit": 32}, out=tmp_path / "run", callbacks=Telling(), best="off")
+    run = eg.train(
+        "vit",
+        "shapes",
+        epochs=2,
+        **{**SMALL_VIT, "train_limit": 32},
+        out=tmp_path / "run",
+        callbacks=Telling(),
+        best="off",
+    )
     assert run.steps_per_epoch == 2
     assert told == [
         ("begin", 0),
@@ -153,7 +184,9 @@ def test_callbacks_are_told_in_order(tmp_path):
         ("step", 3), ("step", 4), ("checkpoint", "step-00000004"), ("test", 4), ("epoch", 4, 1),
         ("end", 4),
     ]  # fmt: skip
-    with pytest.raises(TypeError, match="a Callback has no on_epoch_end, which would never be called; did you mean on_epoch?"):
+    with pytest.raises(
+        TypeError, match="a Callback has no on_epoch_end, which would never be called; did you mean on_epoch?"
+    ):
         type("Keras", (eg.Callback,), {"on_epoch_end": lambda self, epoch, logs: None})
     functions = []
     eg.train(
@@ -174,7 +207,9 @@ def test_a_stop_that_is_asked_for_ends_the_run_with_its_results(tmp_path):
     assert (run.folder / "model" / "model.safetensors").exists()
     tests = run.metrics.test["step"].tolist()
     assert tests == [4]  # once, where an evaluation was due as well
-    again = trained("gpt2", tmp_path, tmp_path / "again", steps=50, evaluate_every=4, on_evaluation=lambda run, record: run.stop())
+    again = trained(
+        "gpt2", tmp_path, tmp_path / "again", steps=50, evaluate_every=4, on_evaluation=lambda run, record: run.stop()
+    )
     assert again.metrics.test["step"].tolist() == [4]
     longer = eg.train(resume=run, steps=6)
     assert longer.step == 6
@@ -242,12 +277,23 @@ def test_images_in_memory(tmp_path, rng):
     labels = np.arange(48) % 3
     images[labels == 1, :, :4] = 255
     images[labels == 2, :, 4:] = 255
-    options = {"batch": 16, "dim": 16, "heads": 2, "layers": 1, "mlp": 24, "patch": 4, "lr": 5e-3, "schedule": "constant"}
+    options = {
+        "batch": 16,
+        "dim": 16,
+        "heads": 2,
+        "layers": 1,
+        "mlp": 24,
+        "patch": 4,
+        "lr": 5e-3,
+        "schedule": "constant",
+    }
     train_set, test_set = (images, labels), (images[:24], labels[:24])
     run = eg.train("vit", train_set, test=test_set, epochs=40, out=tmp_path / "run", **options)
     assert run.test.accuracy > 0.8
     found = eg.evaluate(run.model, test_set)
-    assert found.count == 24 and abs(found.accuracy - run.test.accuracy) < 1e-9 and abs(found.loss - run.test.loss) < 1e-5
+    assert (
+        found.count == 24 and abs(found.accuracy - run.test.accuracy) < 1e-9 and abs(found.loss - run.test.loss) < 1e-5
+    )
     with pytest.raises(eg.ValueError, match="in memory; give data= and test= again"):
         eg.train(resume=run.folder, epochs=41)
     longer = eg.train(resume=run.folder, data=train_set, test=test_set, epochs=41)
@@ -255,7 +301,14 @@ def test_images_in_memory(tmp_path, rng):
     with pytest.raises(eg.ValueError, match="data"):  # another one
         eg.train(resume=run.folder, data=(images[::-1].copy(), labels), test=test_set, epochs=42)
     dataset = eg.data.ArrayDataset(images, labels, class_names=["none", "top", "bottom"])
-    again = eg.train("vit", dataset, test=eg.data.ArrayDataset(images[:24], labels[:24], class_names=["none", "top", "bottom"]), epochs=1, out=None, **options)
+    again = eg.train(
+        "vit",
+        dataset,
+        test=eg.data.ArrayDataset(images[:24], labels[:24], class_names=["none", "top", "bottom"]),
+        epochs=1,
+        out=None,
+        **options,
+    )
     assert eg.same_bits(again.metrics.train["loss"][:3], run.metrics.train["loss"][:3])
     with pytest.raises(eg.ValueError, match="test must be given as well"):
         eg.train("vit", train_set, epochs=1, **options)
@@ -263,7 +316,9 @@ def test_images_in_memory(tmp_path, rng):
         eg.train("vit", "shapes", test="shapes", epochs=1)
     with pytest.raises(eg.ValueError, match="gpt2 takes no images"):
         eg.train("gpt2", train_set, test=test_set, steps=1)
-    few = eg.train("vit", train_set, test=(images[:2], labels[:2]), epochs=1, out=None, **options)  # without the last class
+    few = eg.train(
+        "vit", train_set, test=(images[:2], labels[:2]), epochs=1, out=None, **options
+    )  # without the last class
     assert few.config["epochs"] == 1 and few.model.classifier.weight.shape[0] == 3
     for wrong, words in [
         ((images / 255.0, labels), r"\(255 \* images\)"),
