@@ -1,9 +1,19 @@
 #include "nn/attention_recorder.h"
 
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+
 namespace eg::nn {
 namespace {
 
-thread_local AttentionRecorder* recorder = nullptr;
+/// The recorders that are open, each with the thread that it listens to, inner ones behind outer ones. They are rare,
+/// so a thread's context holds no place for them, and attention asks their number alone.
+std::atomic<int> how_many = 0;
+std::mutex guard;
+std::vector<std::pair<std::thread::id, AttentionRecorder*>> recorders; // under the guard
 
 } // namespace
 
@@ -12,8 +22,24 @@ Tensor attention_logits(const Tensor& q, const Tensor& k, double scale) {
   return matmul(q, (heads == shared ? k : repeat_interleave(k, heads / shared, 1)).transpose(-1, -2)) * scale;
 }
 
-AttentionRecorder::AttentionRecorder() : before_(std::exchange(recorder, this)) {}
-AttentionRecorder::~AttentionRecorder() { recorder = before_; }
-AttentionRecorder* AttentionRecorder::current() { return recorder; }
+AttentionRecorder::AttentionRecorder() {
+  const std::lock_guard lock(guard);
+  recorders.emplace_back(std::this_thread::get_id(), this);
+  how_many = static_cast<int>(recorders.size());
+}
+
+AttentionRecorder::~AttentionRecorder() {
+  const std::lock_guard lock(guard);
+  std::erase_if(recorders, [this](const auto& one) { return one.second == this; });
+  how_many = static_cast<int>(recorders.size());
+}
+
+AttentionRecorder* AttentionRecorder::current() {
+  if (how_many.load(std::memory_order_relaxed) == 0) return nullptr;
+  const std::lock_guard lock(guard);
+  const auto found = std::find_if(recorders.rbegin(), recorders.rend(),
+                                  [](const auto& one) { return one.first == std::this_thread::get_id(); });
+  return found == recorders.rend() ? nullptr : found->second;
+}
 
 } // namespace eg::nn

@@ -34,7 +34,6 @@ public:
 
 private:
   std::vector<Item> items_;
-  AttentionRecorder* before_;
 };
 
 } // namespace eg::nn
