@@ -132,8 +132,7 @@ unpack_debian() {
   if [ "$unpack_suite" = jammy ] && [ -e build/ubuntu-keys/unpacked ]; then
     keys=--keyring=$PWD/build/ubuntu-keys/usr/share/keyrings/ubuntu-archive-keyring.gpg
   fi
-  # shellcheck disable=SC2086
-  if ! mmdebstrap --quiet --variant=extract --architectures="$unpack_for" --include="$(echo "$*" | tr ' ' ',')" $keys \
+  if ! mmdebstrap --quiet --variant=extract --architectures="$unpack_for" --include="$(echo "$*" | tr ' ' ',')" ${keys:+"$keys"} \
     "$unpack_suite" "$folder.part" >"$folder.log" 2>&1; then
     tail -n 3 "$folder.log" >&2
     rm -rf "$folder.part"

@@ -16,8 +16,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
 MOST_BYTES = 25_000_000  # installed
-# What Ubuntu 22.04 has: glibc 2.35 and the libstdc++ of GCC 12.
-NEWEST = {"GLIBC": (2, 35), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12,)}
+# glibc 2.34 and the libstdc++ of GCC 11, which AlmaLinux 9 has; Ubuntu 22.04 has newer ones.
+NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (11,)}
 # Every Linux with that glibc has these.
 SYSTEM = re.compile(r"^(lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s)|ld-linux-(x86-64|aarch64))\.so\.\d+$")
 MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
