@@ -9,6 +9,7 @@
 #include "bindings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <memory>
 #include <nanobind/ndarray.h>
@@ -422,7 +423,8 @@ Tensor from_numbers(nb::handle object, std::optional<DType> wanted) {
   return from_buffer(own, buffer_of(own), true);
 }
 
-/// Throws ValueError where a whole-number type does not hold an element: to() would take the nearest that it holds.
+/// Throws ValueError where an element is beyond a whole-number type: to() would take the nearest that it holds. A
+/// fraction is left out, as in NumPy.
 void refuse_unheld(const Tensor& x, DType dtype) {
   if (dtype != DType::u8 && dtype != DType::i64) return;
   if (is_whole(x.dtype()) && (dtype == DType::i64 || x.dtype() != DType::i64)) return;
@@ -432,8 +434,8 @@ void refuse_unheld(const Tensor& x, DType dtype) {
   visit_dtype(there.dtype(), [&]<class T>() {
     const T* v = there.data<T>();
     for (std::int64_t i = 0; i < there.numel(); ++i) {
-      const auto value = static_cast<double>(v[i]);
-      if (dtype == DType::u8 ? !holds<std::uint8_t>(value) : !holds<std::int64_t>(value))
+      const auto value = static_cast<double>(v[i]), whole = std::trunc(value);
+      if (dtype == DType::u8 ? !holds<std::uint8_t>(whole) : !holds<std::int64_t>(whole))
         throw ValueError(fmt::format("tensor: {} is not a value of {}; x.to('{}') takes the nearest", value,
                                      name_of(dtype), name_of(dtype)));
     }

@@ -92,7 +92,7 @@ def names_for(row, inputs, attributes, scope):
         k = next(i for i, v in enumerate(inputs) if v is x)
 
         def reference(v):
-            given = [eg.tensor(np.ascontiguousarray(v if i == k else w)) for i, w in enumerate(inputs)]
+            given = [None if w is None else eg.tensor(np.ascontiguousarray(v if i == k else w)) for i, w in enumerate(inputs)]
             return np.array(eg.testing.reference(row, given, **attributes)[0])
 
         result, zero = np.zeros(x.shape), reference(np.zeros(x.shape))
