@@ -38,8 +38,9 @@ ImageDataset of_arrays(nb::handle images, nb::handle labels, std::optional<std::
   const Tensor pixels = tensor_from(images, "ArrayDataset: images").to(Device::cpu()).contiguous();
   const Tensor classes = import_array(labels, std::nullopt, std::nullopt).to(Device::cpu());
   if (pixels.dtype() != DType::u8)
-    throw DTypeError(fmt::format("ArrayDataset: images are bytes (u8, 0 to 255), not {}{}", name_of(pixels.dtype()),
-                                 is_floating(pixels.dtype()) ? "; from 0 to 1 they become (255 * images).astype('uint8')" : ""));
+    throw DTypeError(
+        fmt::format("ArrayDataset: images are bytes (u8, 0 to 255), not {}{}", name_of(pixels.dtype()),
+                    is_floating(pixels.dtype()) ? "; from 0 to 1 they become (255 * images).astype('uint8')" : ""));
   if (pixels.rank() != 3 && pixels.rank() != 4)
     throw ShapeError(
         fmt::format("ArrayDataset: images are [N, channels, H, W] or [N, H, W], not {}", pixels.shape().str()));
