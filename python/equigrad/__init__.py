@@ -163,6 +163,7 @@ __all__ = [
     "int64",
     "jacobian",
     "jvp",
+    "linalg",
     "line_chart",
     "linspace",
     "load",
