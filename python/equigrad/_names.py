@@ -21,6 +21,7 @@ OPERATIONS = {
     "fix": "trunc",
     "greater": "gt",
     "greater_equal": "ge",
+    "inverse": "inv",
     "less": "lt",
     "less_equal": "le",
     "mod": "remainder",

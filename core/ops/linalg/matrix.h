@@ -1,8 +1,8 @@
 #pragma once
 // Runs a factorisation over the matrices of a batch, and fixes what a factorisation leaves open: signs.
 //
-// Both compute in f64, also for f32 tensors, whose results are rounded once. That halves the code, and thresholds on
-// pivots do not depend on the type.
+// Everything is computed in f64, by LAPACK or by loops (engine.h), also for f32 tensors, whose results are rounded
+// once. That halves the code, and thresholds on pivots do not depend on the type.
 
 #include "core/base/function_ref.h"
 #include "core/op.h"
