@@ -58,7 +58,8 @@ def test_square_matrices_against_numpy(shape, dtype):
     b = general(shape[:-1] + (3,), dtype)
     assert error(eg.linalg.inv(a), np.linalg.inv(wide)) < bound(a) * condition
     assert error(eg.linalg.solve(a, b), np.linalg.solve(wide, b)) < bound(a) * condition
-    assert error(eg.linalg.det(c), np.linalg.det(c.astype(np.float64))) < bound(a, 64)
+    if shape[-1] < 30:  # f32 would overflow
+        assert error(eg.linalg.det(c), np.linalg.det(c.astype(np.float64))) < bound(a, 64)
     sign, log = eg.linalg.slogdet(a)
     wanted = np.linalg.slogdet(wide)
     assert error(sign, wanted[0]) == 0 and np.abs(array(log) - wanted[1]).max() < bound(a) * condition
@@ -68,8 +69,8 @@ def test_square_matrices_against_numpy(shape, dtype):
     assert error(w, values) < bound(a)
     at = np.abs(vectors).argmax(-2)[..., None, :]
     vectors = vectors * np.sign(np.take_along_axis(vectors, at, -2))
-    gap = np.diff(values).min(initial=np.inf) / values.max()
-    assert error(v, vectors) < bound(a) / max(gap, 1e-12)
+    gap = np.diff(values).min(initial=1.0) / values.max()
+    assert error(v, vectors) < bound(a) / min(max(gap, 1e-12), 1.0)
     assert np.abs(array(eg.linalg.cond(a)) / np.linalg.cond(wide) - 1).max() < bound(a) * condition
 
 
