@@ -39,6 +39,17 @@ bool reads_values(const Subject& s) {
   }
 }
 
+/// The row's outputs. Inputs that it refuses, because the finder has moved one axis of a definite matrix and not the
+/// other, are no symmetry: then numbers that it does not give.
+std::vector<Tensor> called(const OpDef& op, const Sample& sample, const std::vector<Tensor>& in) {
+  if (&op != &cholesky_op) return call(op, in, sample.attrs);
+  try {
+    return call(op, in, sample.attrs);
+  } catch (const ValueError&) {
+    return {Tensor::full(in[0].shape(), -7.0, in[0].dtype())};
+  }
+}
+
 /// Made of other operations after a look at the labels, which no tape sees: as shapes alone they are refused.
 bool looks_at_labels(const OpDef& op) { return &op == &nll_loss_op || &op == &cosine_embedding_loss_op; }
 
@@ -78,7 +89,7 @@ TEST_CASE("inference and finder agree on every operation") {
         for (std::size_t i = 0; i < in.size(); ++i)
           if (sample.in[i].defined()) in[i] = leaves[next++].second;
         nn::StateDict outputs;
-        for (const Tensor& y : call(*op, in, sample.attrs))
+        for (const Tensor& y : called(*op, sample, in))
           if (y.defined()) outputs.emplace_back(fmt::format("y{}", outputs.size()), y);
         return outputs;
       };
