@@ -46,6 +46,9 @@ function(equigrad_options target)
       target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     endif()
   endif()
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wno-psabi) # notes about what GCC 10 changed
+  endif()
   if(EQUIGRAD_UNITY) # files compiled as one see each other's names; the preset `dev` compiles each alone and warns
     target_compile_options(${target} PRIVATE -Wno-shadow
                                              $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wno-subobject-linkage>)
