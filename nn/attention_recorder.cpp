@@ -1,5 +1,7 @@
 #include "nn/attention_recorder.h"
 
+#include "core/threads/at_fork.h"
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -14,6 +16,11 @@ namespace {
 std::atomic<int> how_many = 0;
 std::mutex guard;
 std::vector<std::pair<std::thread::id, AttentionRecorder*>> recorders; // under the guard
+
+const bool watching = [] { // a child must not find it taken by a thread that it has not
+  at_fork([] { guard.lock(); }, [] { guard.unlock(); }, [] { guard.unlock(); });
+  return true;
+}();
 
 } // namespace
 

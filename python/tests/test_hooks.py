@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import subprocess
 import sys
 import threading
 import weakref
@@ -312,6 +313,35 @@ def test_traces_of_models_are_the_maps_of_their_call():
                 eg.relative_error(layer["attention"], attention) < 1e-6
                 and eg.relative_error(layer["logits"], logits) < 1e-5
             )
+
+
+FORKS = """
+import os, threading, equigrad as eg
+vit = eg.nn.ViT(eg.nn.VitConfig(image=8, patch=4, classes=2, layers=1, encoder=eg.nn.BlockConfig(dim=8, heads=2, mlp=8))).eval()
+images, over = eg.ones((1, 3, 8, 8)), threading.Event()
+
+def look():
+    while not over.is_set():
+        eg.attention_maps(vit, images)
+
+threads = [threading.Thread(target=look) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(30):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if len(eg.attention_maps(vit, images)) == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+over.set()
+for thread in threads:
+    thread.join()
+print("done")
+"""
+
+
+def test_children_of_a_fork_look_at_attention_too():
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=200)
+    assert done.stdout == "done\n", done.stderr
 
 
 def test_masked_tokens_are_not_looked_at():
