@@ -91,12 +91,15 @@ void Module::register_shared_module(std::string name, Module& child) {
   entries_.push_back({.name = std::move(name), .tensor = nullptr, .child = &child, .trained = false});
 }
 
-void Module::replace_shared_module(const Module& old, Module& child) {
+void Module::replace_shared_module(std::string_view name, Module& child) {
+  Module* old = nullptr;
   for (Entry& entry : entries_)
-    if (entry.child == &old) {
-      child.name_ = entry.name;
-      entry.child = &child;
-    }
+    if (entry.child != nullptr && entry.name == name) old = std::exchange(entry.child, &child);
+  if (old == nullptr) throw ValueError(fmt::format("module: there is no module '{}' to be replaced", name));
+  // The old one may stand under another name still, which is its place from now on.
+  for (const Entry& entry : entries_)
+    if (entry.child == old) old->name_ = entry.name;
+  child.name_ = name;
 }
 
 bool Module::assign_parameter(std::string_view name, const Tensor& value) {

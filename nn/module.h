@@ -124,8 +124,8 @@ protected:
   void register_module(std::string name, Module& child);
   /// The same for a child that lives on its own.
   void register_shared_module(std::string name, Module& child);
-  /// Puts such a child in the place of another one.
-  void replace_shared_module(const Module& old, Module& child);
+  /// Puts such a child in the place of the one of that name. Throws ValueError where there is none.
+  void replace_shared_module(std::string_view name, Module& child);
   /// The result of a call: `output`, or what the hooks make of it. Every operator() ends with it.
   Tensor called(std::initializer_list<const Tensor*> inputs, const Tensor& output) const {
     return hooks_ ? hooked(inputs, output) : output;

@@ -81,7 +81,7 @@ bool PyModule::replace(const std::string& name, nb::handle value) {
                     name));
   auto& made = module_of(value, fmt::format("module: '{}'", name));
   if (contains(&made, this)) throw ValueError(fmt::format("module: '{}' would be a part of itself", name));
-  replace_shared_module(nb::cast<nn::Module&>(child->second), made);
+  replace_shared_module(name, made);
   const nb::object old = std::exchange(child->second, nb::borrow(value));
   return true;
 }

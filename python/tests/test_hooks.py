@@ -505,6 +505,63 @@ def test_modules_of_modules_made_in_python_are_replaced():
     assert eg.same_bits(copied(eg.ones((1, 3))), net(eg.ones((1, 3))))
 
 
+def test_a_module_under_two_names_is_replaced_under_one():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = self.b = nn.Linear(2, 2)
+            self.layers = [self.a, nn.Linear(2, 2)]
+
+    net, other = Net(), nn.Linear(2, 2)
+    layer, second = net.layers
+    net.a = other
+    assert net.a is other and net.b is layer and net.layers[0] is layer
+    assert [name for name, _ in net.named_children()] == ["a", "b", "layers.0", "layers.1"]
+    assert net.children() == [other, layer, layer, second]
+    assert [name for name, _ in net.named_parameters()] == [
+        "a.weight", "a.bias", "b.weight", "b.bias", "layers.1.weight", "layers.1.bias",
+    ]  # fmt: skip
+    assert all(eg.same_bits(a, b) for a, b in zip(net.parameters()[2:4], layer.parameters()))
+    with pytest.raises(eg.ShapeError, match="layers.0"):  # where it stands still
+        layer(eg.ones((1, 3)))
+    net.a = layer  # and back
+    assert net.children() == [layer, layer, layer, second] and len(net.parameters()) == 4
+    net.b = nn.Linear(2, 2)
+    assert net.a is layer and net.children()[1] is net.b and len(net.parameters()) == 6
+
+
+def test_hooks_hear_a_call_once_while_attention_is_recorded():
+    told = []
+
+    def hook(module, args, output):
+        told.append(module)
+        return output * 2.0
+
+    for block, call in [
+        (nn.MultiHeadAttention(8, 2), lambda one: one(eg.ones((1, 3, 8)) * eg.arange(8))),
+        (nn.SetTransformer(nn.SetTransformerConfig(inputs=8, outputs=2, layers=1, seeds=2, decoder_layers=0, block=nn.SetBlockConfig(dim=8, heads=2, hidden=8)), key=1), lambda one: one(eg.ones((1, 3, 8)))),
+    ]:
+        parts = [one for name, one in block.named_modules() if name.rsplit(".", 1)[-1] in ("qkv", "q", "kv", "proj")]
+        for part in parts:
+            part.register_forward_hook(hook)
+        told.clear()
+        plain = call(block)
+        usual = len(told)
+        told.clear()
+        maps = eg.attention_maps(lambda: call(block))
+        assert len(told) == usual >= len(parts) and usual % len(parts) == 0
+        assert eg.same_bits(maps.output, plain)
+
+
+def test_recorded_attention_is_that_of_the_hooks():
+    attention, x = nn.MultiHeadAttention(8, 2, key=3), eg.random.normal((1, 3, 8), key=4)
+    plain = eg.attention_maps(attention, x)
+    attention.qkv.register_forward_hook(lambda module, args, output: output * 2.0)
+    hooked = eg.attention_maps(attention, x)
+    assert np.allclose(hooked.logits[0].numpy(), 4.0 * plain.logits[0].numpy(), rtol=1e-5, atol=1e-6)
+    assert np.allclose(hooked[0].numpy(), eg.ops.softmax(hooked.logits[0]).numpy(), atol=1e-6)
+
+
 def test_own_vits_are_saved_as_model_folders(tmp_path):
     model = vit().eval()
     eg.hub.save(model, tmp_path / "vit", class_names=["a", "b", "c", "d"])
