@@ -22,12 +22,12 @@ constexpr std::string_view activations = "exp gelu gelu_tanh mish quick_gelu rel
                            parts_and_options = "dropout embedding fold linear norm permute rotary",
                            fields = "center gather log max mean min split square std sum",
                            command_lines = "all any eq log2 pad", html_and_names = "sub",
-                           methods_in_python = "contiguous expand reshape transpose";
+                           methods_in_python = "contiguous expand reshape transpose", drawn_shapes = "cross";
 
 std::set<std::string> allowed_words() {
   std::set<std::string> words;
   for (const std::string_view list :
-       {activations, parts_and_options, fields, command_lines, html_and_names, methods_in_python}) {
+       {activations, parts_and_options, fields, command_lines, html_and_names, methods_in_python, drawn_shapes}) {
     std::istringstream stream{std::string(list)};
     for (std::string word; stream >> word;) words.insert(word);
   }

@@ -18,7 +18,7 @@ struct Steps {
 };
 
 Steps steps_of(const OpArgs& args, bool flat) {
-  const bool transposed = args.op.name.starts_with("conv_transpose");
+  const bool transposed = args.attrs.has("output_padding");
   const auto pair = [&](const char* name, Size2 fallback, std::int64_t least) -> Size2 {
     if (!flat) return windows::pair_of(args, name, fallback, least);
     const std::int64_t value = args.attrs.integer(name);

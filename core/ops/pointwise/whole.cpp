@@ -142,7 +142,7 @@ void check_whole_parameters(const OpArgs& args) {
     if (!bound && !(value == std::floor(value) && std::abs(value) < 0x1p63))
       throw DTypeError(fmt::format("{}: {} is {}; beside whole numbers it must be whole: convert x with to(\"f32\")",
                                    args.op.name, spec.name, value));
-    if (args.op.name == "pow_scalar" && value < 0)
+    if (spec.name == "exponent" && value < 0)
       throw DTypeError(fmt::format("pow_scalar: exponent is {}; of whole numbers there are powers with exponents from "
                                    "0 on: convert x with to(\"f32\")",
                                    value));

@@ -81,9 +81,10 @@ Reduced axes_of(const OpArgs& args) {
   return reduce::reduced_axes(args.op.name, args.attrs.integers("axes"), args.in[0].shape());
 }
 
-std::vector<TensorSpec> infer_reduction(const OpArgs& args) {
+/// of_whole: the type of the result for whole numbers.
+template <DType of_whole> std::vector<TensorSpec> infer_reduction(const OpArgs& args) {
   check_number(args, 0);
-  const DType dtype = args.in[0].dtype(), of_whole = args.op.name == "mean" ? DType::f32 : DType::i64;
+  const DType dtype = args.in[0].dtype();
   return {{reduce::reduced_shape(args.in[0].shape(), axes_of(args), args.attrs.flag("keepdim")),
            is_whole(dtype) ? of_whole : dtype}};
 }
@@ -268,7 +269,7 @@ constinit const OpDef sum_op = row({
     .math = "y = sum of x over the axes",
     .inputs = {{"x"}},
     .attributes = {axes_attr, keepdim_attr},
-    .infer = infer_reduction,
+    .infer = infer_reduction<DType::i64>,
     .cpu = by_type<sum_cpu, reduce::whole_sum>,
     .exact = by_type<sum_exact, reduce::whole_sum>,
     .cuda = by_type_on_device<sum_cuda, reduce::whole_sum>,
@@ -291,7 +292,7 @@ constinit const OpDef mean_op = row({
     .math = "y = (sum of x over the axes) / (number of summed elements)",
     .inputs = {{"x"}},
     .attributes = {axes_attr, keepdim_attr},
-    .infer = infer_reduction,
+    .infer = infer_reduction<DType::f32>,
     .cpu = by_type<mean_kernel<run_sum>, reduce::whole_mean>,
     .exact = by_type<mean_kernel<run_exact_sum>, reduce::whole_mean>,
     .cuda = by_type_on_device<mean_on_device, reduce::whole_mean>,
