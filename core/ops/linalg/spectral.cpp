@@ -116,7 +116,7 @@ Gradients eigh_rule(const VjpArgs& args) {
   Used used(static_cast<std::size_t>(w.numel()));
   add_used(gv, used);
   const Tensor turn = skew(matmul(v, gv, true)) * 0.5;
-  Tensor inner = quotient("eigh", "eigenvalues", turn, row_of(w) - column_of(w), w, used);
+  Tensor inner = quotient(args.op.name, "eigenvalues", turn, row_of(w) - column_of(w), w, used);
   if (gw.defined()) inner = inner + diagonal_of(gw);
   return {matmul(matmul(v, inner), v, false, true)};
 }
@@ -263,8 +263,8 @@ Gradients svd_rule(const VjpArgs& args) {
   Used used(static_cast<std::size_t>(s.numel()));
   add_used(gu, used);
   add_used(gv, used);
-  Tensor inner = quotient("svd", "singular values", (k + l) * 0.5, row_of(s) - column_of(s), s, used) +
-                 quotient("svd", "singular values", (k - l) * 0.5, row_of(s) + column_of(s), s, used);
+  Tensor inner = quotient(args.op.name, "singular values", (k + l) * 0.5, row_of(s) - column_of(s), s, used) +
+                 quotient(args.op.name, "singular values", (k - l) * 0.5, row_of(s) + column_of(s), s, used);
   if (gs.defined()) inner = inner + diagonal_of(gs);
   Tensor ga = matmul(matmul(u, inner), vh);
   if (gu.defined() && u.size(-2) > u.size(-1)) ga = ga + matmul(outside(u, s, gu), vh);
