@@ -62,7 +62,7 @@ if(PROJECT_IS_TOP_LEVEL AND TARGET equigrad_cli)
   set(CPACK_DEBIAN_APPS_PACKAGE_NAME equigrad)
   set(CPACK_DEBIAN_APPS_PACKAGE_SHLIBDEPS ON)
   # Opened while the program runs, where it is there.
-  set(CPACK_DEBIAN_APPS_PACKAGE_RECOMMENDS libopenblas0)
+  set(CPACK_DEBIAN_APPS_PACKAGE_RECOMMENDS "libopenblas0, libcurl4, ca-certificates")
   set(CPACK_DEBIAN_APPS_DESCRIPTION "deep-learning framework that makes permutation theorems executable
  Trains transformers, checks how they commute with permutations of tokens and features, and permutes model folders.")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libequigrad-dev)
