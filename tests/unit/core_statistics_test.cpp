@@ -3,9 +3,12 @@
 #include "autograd/tape.h"
 #include "core/ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <doctest/doctest.h>
 #include <limits>
+#include <random>
+#include <vector>
 
 using eg::DType;
 using eg::Shape;
@@ -81,4 +84,54 @@ TEST_CASE("what differs from 0") {
   CHECK(eg::all(Tensor::zeros({0})).item() == 1.0);
   CHECK(eg::any(Tensor::zeros({0})).item() == 0.0);
   CHECK(eg::any(Tensor::from<std::int64_t>({0, 4}, {2})).item() == 1.0);
+}
+
+TEST_CASE("median and quantile: infinities, and neighbours whose difference leaves the type") {
+  const auto median_of = [](std::initializer_list<double> values) { return eg::median(row_of(values)).item(); };
+  CHECK(median_of({inf, inf}) == inf);
+  CHECK(median_of({-inf, -inf, -inf, -inf}) == -inf);
+  CHECK(median_of({-inf, 1}) == -inf);
+  CHECK(median_of({inf, 1}) == inf);
+  CHECK(std::isnan(median_of({inf, -inf}))); // there is no number between
+  CHECK(eg::median(row_of({-3e38, 3e38}).to(DType::f32)).item() == 0.0);
+  CHECK(eg::quantile(row_of({-1e308, 1e308}), 0.75).item() == doctest::Approx(0.5e308));
+  CHECK(eg::quantile(row_of({0.1, 0.1}), 0.3).item() == 0.1); // not 0.7 * 0.1 + 0.3 * 0.1
+  CHECK(gradient_of([](const Tensor& x) { return eg::median(x); }, row_of({4, inf, inf, 5})) ==
+        std::vector<double>{0, 0.5, 0, 0.5});
+  CHECK(gradient_of([](const Tensor& x) { return eg::median(x); }, row_of({-1e308, 1e308})) ==
+        std::vector<double>{0.5, 0.5});
+}
+
+TEST_CASE_TEMPLATE("median and quantile: thousands of lines of extreme numbers, by the formula in long double", T,
+                   float, double) {
+  std::mt19937 draw(8);
+  const auto most = static_cast<double>(std::numeric_limits<T>::max()),
+             least = static_cast<double>(std::numeric_limits<T>::min());
+  const std::vector<double> pool = {inf,       -inf, most, -most, most, -most, most / 2, -most / 2,
+                                    -most / 4, 1,    -1,   0.5,   0,    least, -least};
+  int infinite = 0, wide = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::vector<double> line(1 + draw() % 6);
+    for (double& x : line) x = pool[draw() % pool.size()];
+    const double q = round % 3 == 0 ? 0.5 : static_cast<double>(draw() % 65) / 64;
+    const Tensor x = Tensor::from<double>(line, {static_cast<std::int64_t>(line.size())}).to(eg::dtype_of<T>);
+    std::sort(line.begin(), line.end());
+    const double place = q * static_cast<double>(line.size() - 1);
+    const auto below = static_cast<std::size_t>(place), above = std::min(below + 1, line.size() - 1);
+    const long double a = line[below], b = line[above], w = place - std::floor(place);
+    const long double wanted = a == b || w == 0 ? a : (1 - w) * a + w * b;
+    const double found = (round % 3 == 0 ? eg::median(x) : eg::quantile(x, q)).item();
+    CAPTURE(line);
+    CAPTURE(q);
+    infinite += std::isinf(wanted) ? 1 : 0;
+    wide += !std::isinf(a) && !std::isinf(b) && b - a > static_cast<long double>(most) ? 1 : 0;
+    if (std::isnan(wanted) || std::isinf(wanted) || a == b) {
+      CHECK((found == static_cast<double>(wanted) || (std::isnan(found) && std::isnan(wanted))));
+    } else {
+      const long double size = std::max({std::abs(a), std::abs(b), static_cast<long double>(least)});
+      CHECK(std::abs(found - wanted) <= 4 * std::numeric_limits<T>::epsilon() * size);
+    }
+  }
+  CHECK(infinite > 500);
+  CHECK(wide > 100);
 }

@@ -35,6 +35,16 @@ Place place_of(double q, std::int64_t n) {
   return {below, std::min(below + 1, n - 1), place - std::floor(place)};
 }
 
+/// (1 - w) a + w b. Where b - a is finite, as a + w (b - a), which of equal neighbours is their value; elsewhere by two
+/// products, since b - a is infinite between large numbers of both signs and NaN between equal infinities.
+Tensor between(const Tensor& a, const Tensor& b, double weight) {
+  const Tensor near = [&] {
+    const PauseRecording pause;
+    return isfinite(b - a);
+  }();
+  return where(near, lerp_scalar(a, b, weight), a * (1.0 - weight) + b * weight);
+}
+
 /// The reduced axes joined into a last one.
 Tensor lines_of(const OpArgs& args, std::int64_t n) {
   const Tensor& x = args.in[0];
@@ -54,7 +64,7 @@ std::vector<Tensor> body(const OpArgs& args) {
   const auto at = [&](std::int64_t place) { return slice(line, -1, place, place + 1); };
   const Place place = place_of(level_of(args), n);
   Tensor y = at(place.below);
-  if (place.weight > 0.0) y = lerp_scalar(y, at(place.above), place.weight);
+  if (place.weight > 0.0) y = between(y, at(place.above), place.weight);
   const Tensor nan = Tensor::full({}, std::numeric_limits<double>::quiet_NaN(), y.dtype());
   y = where(isnan(at(n - 1)), nan, y); // a NaN is last
   return {reshape(y, result_shape(args))};
@@ -67,7 +77,8 @@ std::vector<Tensor> reference(const OpArgs& args) {
     std::sort(line.begin(), line.end());
     const Place place = place_of(level_of(args), static_cast<std::int64_t>(line.size()));
     const double below = line[static_cast<std::size_t>(place.below)];
-    values(y)[g] = below + place.weight * (line[static_cast<std::size_t>(place.above)] - below);
+    const double above = line[static_cast<std::size_t>(place.above)];
+    values(y)[g] = below == above || place.weight == 0.0 ? below : (1 - place.weight) * below + place.weight * above;
   });
   return {y};
 }
