@@ -81,6 +81,8 @@ Tensor places_of(const OpArgs& args) {
   return x.device().is_cpu() ? places : device::transferred(places, x.device());
 }
 
+/// Shapes are asked for before anything is computed, and nothing but shapes is handed on: so the mask is counted here
+/// and by nonzero again.
 std::vector<TensorSpec> select_infer(const OpArgs& args) {
   check_dtype(args, 1, DType::boolean);
   const Shape& x = args.in[0].shape();

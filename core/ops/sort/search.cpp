@@ -31,6 +31,7 @@ std::vector<std::pair<std::uint64_t, std::int64_t>> in_order(const Tensor& x) {
   return items;
 }
 
+/// Shapes are asked for before memory is taken, and nothing but shapes is handed on: so infer and kernel sort both.
 std::vector<TensorSpec> unique_infer(const OpArgs& args) {
   check_number(args, 0);
   const auto items = in_order(device::on_cpu(packed(args.in[0])));
