@@ -169,7 +169,10 @@ def _squeezed(x, axis):
     if axis is None:
         return x.reshape([extent for extent in x.shape if extent != 1])
     axes = [axis] if not isinstance(axis, (list, tuple)) else axis
-    for place in sorted((a + x.ndim if -x.ndim <= a < 0 else a for a in axes), reverse=True):
+    places = sorted((a + x.ndim if -x.ndim <= a < 0 else a for a in axes), reverse=True)
+    if len(set(places)) < len(places):
+        raise _core.ValueError(f"squeeze: axis {max(places, key=places.count)} stands twice in {tuple(axes)}")
+    for place in places:
         x = ops.squeeze(x, axis=place)
     return x
 
@@ -193,7 +196,12 @@ def _padded(x, *args, **kwargs):
     numpys = "pad_width" in kwargs or args and (hasattr(args[0], "__len__") or not rows)
     if not numpys:
         return ops.pad(x, *args, **kwargs)
-    kwargs.update(zip(("pad_width", "mode", "constant_values"), args))
+    names = ("pad_width", "mode", "constant_values")
+    if len(args) > len(names):
+        raise TypeError(f"pad: there are {len(args)} arguments; it takes pad_width, mode, constant_values")
+    if twice := [name for name in names[: len(args)] if name in kwargs]:
+        raise TypeError(f"pad: {twice[0]} is given twice, by its place and by its name")
+    kwargs.update(zip(names, args))
     value, mode = kwargs.pop("constant_values", kwargs.pop("value", 0)), kwargs.pop("mode", "constant")
     pairs = _widths(kwargs.pop("pad_width"), x.ndim)
     if kwargs:

@@ -338,6 +338,11 @@ WORDS = [
     ("eg.pad(x, 1, mode='linear_ramp')", eg.ValueError, "reflect"),
     ("eg.quantile(x, 1.5)", eg.ValueError, "[0, 1]"),
     ("x.squeeze(0)", eg.ShapeError, "1"),
+    ("eg.zeros((1, 1, 3)).squeeze((0, 0))", eg.ValueError, "squeeze: axis 0 stands twice in (0, 0)"),
+    ("eg.zeros((1, 1, 3)).squeeze((0, 1, -3))", eg.ValueError, "squeeze: axis 0 stands twice in (0, 1, -3)"),
+    ("eg.pad(x, 1, pad_width=2)", TypeError, "pad: pad_width is given twice"),
+    ("eg.pad(x, 1, 'constant', mode='reflect')", TypeError, "pad: mode is given twice"),
+    ("eg.pad(x, [1, 1], 'constant', 0, 5)", TypeError, "pad: there are 4 arguments"),
 ]
 
 
