@@ -135,7 +135,7 @@ TEST_CASE("both engines agree, on thousands of matrices") {
     x = a, y = a;
     const linalg::loops::Determinant d = linalg::lapack::determinant(n, x.data()),
                                      d2 = linalg::loops::determinant(n, y.data());
-    worst = std::max(worst, std::abs(d.value - d2.value) / std::max(1.0, std::abs(d.value)));
+    worst = std::max(worst, std::abs(d.value() - d2.value()) / std::max(1.0, std::abs(d.value())));
     ++compared;
   }
   CHECK(worst < 1e-12);
@@ -342,4 +342,93 @@ TEST_CASE("large matrices, and the same bits on every number of threads") {
     CHECK(same_bits(seen[1][i], seen[0][i]));
     CHECK(same_bits(seen[2][i], seen[0][i]));
   }
+}
+
+TEST_CASE("solve_triangular looks at its triangle alone: NaN, infinities and huge numbers elsewhere change no bit") {
+  const Tensor a = drawn({3, 4, 4}, 30) + eye(4, -1, DType::f64) * 3.0, b = drawn({3, 4, 2}, 31);
+  for (const Reduction mode : {Reduction::fast, Reduction::exact})
+    for (const bool upper : {false, true})
+      for (const bool unit : {false, true}) {
+        const ReductionScope scope(mode);
+        const Tensor inside =
+            upper ? triu(Tensor::ones({4, 4}), unit ? 1 : 0) : tril(Tensor::ones({4, 4}), unit ? -1 : 0);
+        const Tensor mask = inside.to(DType::boolean);
+        const auto with = [&](double elsewhere) { return where(mask, a, Tensor::full({}, elsewhere, DType::f64)); };
+        const auto gradients = [&](const Tensor& x) {
+          Tape tape;
+          const Tensor y = sum(square(solve_triangular(x, b, upper, unit)));
+          return tape.gradient(y, {x})[0];
+        };
+        const Tensor right = solve_triangular(with(0), b, upper, unit);
+        for (const double elsewhere : {std::nan(""), std::numeric_limits<double>::infinity(), 1e308, 1e-320}) {
+          CHECK(same_bits(solve_triangular(with(elsewhere), b, upper, unit), right));
+          CHECK(same_bits(gradients(with(elsewhere)), gradients(with(0))));
+        }
+        // Controls: what is inside is looked at, and so is the diagonal unless it is ones.
+        const Tensor spoilt = where(mask, Tensor::full({}, std::nan(""), DType::f64), a);
+        CHECK_THROWS_WITH_AS(solve_triangular(spoilt, b, upper, unit),
+                             doctest::Contains("a[0] has an element that is not"), ValueError);
+        if (!unit)
+          CHECK_THROWS_WITH_AS(solve_triangular(a - a * eye(4, -1, DType::f64), b, upper, unit),
+                               doctest::Contains("a[0] has a zero on its diagonal"), ValueError);
+      }
+}
+
+TEST_CASE("determinants whose products leave the range on the way, by both engines") {
+  const auto diagonal = [](const std::vector<double>& values) {
+    const auto n = static_cast<std::int64_t>(values.size());
+    return eye(n, -1, DType::f64) * Tensor::from<double>(values, {n});
+  };
+  std::vector<double> values(500, 1e3);
+  std::fill(values.begin() + 250, values.end(), 1e-3);
+  CHECK(det(diagonal(values)).item() == doctest::Approx(1).epsilon(1e-12));
+  std::reverse(values.begin(), values.end());
+  CHECK(det(diagonal(values)).item() == doctest::Approx(1).epsilon(1e-12));
+  CHECK(det(diagonal(values).to(DType::f32)).item() == doctest::Approx(1).epsilon(1e-4));
+  std::vector<double> with_zero(300, 1e3);
+  with_zero[299] = 0;
+  CHECK(det(diagonal(with_zero)).item() == 0.0);
+  CHECK(det(diagonal(std::vector<double>(300, 1e3))).item() == INFINITY); // as it is
+  CHECK(det(diagonal(std::vector<double>(301, -1e3))).item() == -INFINITY);
+  CHECK(det(diagonal(std::vector<double>(300, 1e-3))).item() == 0.0);
+  CHECK(det(diagonal({0x1p-10, 0x1p-1040})).item() == 0x1p-1050); // a subnormal one
+  // Products of random numbers, by the sum of their exponents.
+  for (std::uint64_t draw = 0; draw < 2000; ++draw) {
+    const std::int64_t n = 1 + static_cast<std::int64_t>(draw % 12);
+    std::vector<double> x = random_normal({n}, {66, draw}, 0.0, 200.0, DType::f64).to_vector<double>();
+    double exponents = 0, sign = 1;
+    for (double& e : x) {
+      e = std::clamp(std::floor(e), -900.0, 900.0);
+      exponents += e;
+      sign = e > 0 && static_cast<int>(e) % 2 != 0 ? -sign : sign;
+      e = std::ldexp(e > 0 && static_cast<int>(e) % 2 != 0 ? -1.0 : 1.0, static_cast<int>(e));
+    }
+    const double wanted = sign * std::ldexp(1.0, static_cast<int>(exponents));
+    std::vector<double> a = diagonal(x).to_vector<double>(), c = a;
+    CHECK(linalg::loops::determinant(n, a.data()).value() == wanted);
+    if (linalg::lapack::available()) CHECK(linalg::lapack::determinant(n, c.data()).value() == wanted);
+  }
+}
+
+TEST_CASE("a side of a matrix may be long: least squares of 100000 rows, and their gradient") {
+  const std::int64_t m = 100000, n = 5;
+  const Tensor a = drawn({m, n}, 32);
+  const auto [q, r] = qr(a);
+  CHECK(distance(matmul(q, r), a) < 1e-12);
+  const auto [u, s, vh] = svd(a);
+  CHECK(distance(matmul(u * unsqueeze(s, 0), vh), a) < 1e-12);
+  CHECK(distance(matmul(pinv(a), a), eye(n, -1, DType::f64)) < 1e-12);
+  CHECK(distance(matmul(transpose(a), pinv(transpose(a))), eye(n, -1, DType::f64)) < 1e-12);
+  const Tensor small = eye(n, -1, DType::f64) * 2.0, b = drawn({n, m}, 33);
+  CHECK(distance(solve(small, b) * 2.0, b) < 1e-15);
+  CHECK(distance(solve_triangular(small, b) * 2.0, b) < 1e-15);
+  const Tensor w = drawn({n, m}, 34);
+  for (const bool tall : {true, false}) { // products [m, m] would take 80 GB
+    const Tensor x = tall ? a : transpose(a).contiguous(), v = tall ? w : transpose(w),
+                 way = drawn(x.shape(), 35) * 100.0;
+    const auto [wanted, found] = slopes([&](const Tensor& y) { return sum(v * pinv(y)) * 1e3; }, x, way);
+    CHECK(found == doctest::Approx(wanted).epsilon(1e-5));
+  }
+  CHECK_THROWS_WITH_AS(svd(Tensor::zeros({20001, 1}).expand({20001, 20001})),
+                       doctest::Contains("the shorter side of a matrix has at most 20000"), ShapeError);
 }

@@ -94,7 +94,7 @@ std::vector<Refusal> refuses() {
 
 Work work(const OpArgs& args, std::span<const TensorSpec> out) {
   const auto n = static_cast<double>(args.in[0].size(-1));
-  return {static_cast<double>(leading(args.in[0].shape()).numel()) * flops_of(n), bytes_moved(args, out)};
+  return {count_of(leading(args.in[0].shape())) * flops_of(n), bytes_moved(args, out)};
 }
 
 } // namespace
@@ -106,7 +106,7 @@ constinit const OpDef cholesky_op = row({
     .infer = infer,
     .cpu = kernel<false>,
     .exact = kernel<true>,
-    .no_cuda = "elimination goes column by column; the device module has no factorisations",
+    .no_cuda = no_device,
     .saves = saves::out(0),
     .vjp = rule,
     .reference = reference,

@@ -14,6 +14,7 @@
 namespace eg::linalg::lapack {
 namespace {
 
+using loops::transposed;
 using Int = int;            // Debian's OpenBLAS has 32-bit integers
 using Length = std::size_t; // of each string, behind the other arguments: the convention of gfortran
 
@@ -83,14 +84,6 @@ template <class F> void with_work(F&& f) {
   f(work.data(), &size);
 }
 
-void transposed(std::int64_t rows, std::int64_t columns, const double* x, double* y) {
-  constexpr std::int64_t side = 16; // squares that stay in cache
-  for (std::int64_t top = 0; top < rows; top += side)
-    for (std::int64_t left = 0; left < columns; left += side)
-      for (std::int64_t i = top; i < std::min(rows, top + side); ++i)
-        for (std::int64_t j = left; j < std::min(columns, left + side); ++j) y[j * rows + i] = x[i * columns + j];
-}
-
 /// The factors of a^T. False for a pivot that is zero or rounding, as in loops.h.
 bool factorise(std::int64_t n, double* a, std::vector<Int>& rows) {
   rows.assign(count_of(n), 0);
@@ -150,12 +143,7 @@ loops::Determinant determinant(std::int64_t n, double* a) {
   if (n == 0) return d;
   std::vector<Int> rows;
   factorise(n, a, rows);
-  for (std::int64_t k = 0; k < n; ++k) {
-    const double pivot = rows[count_of(k)] == k + 1 ? a[k * n + k] : -a[k * n + k];
-    d.value *= pivot;
-    d.log += std::log(std::abs(pivot));
-    d.sign *= pivot > 0 ? 1.0 : pivot < 0 ? -1.0 : 0.0;
-  }
+  for (std::int64_t k = 0; k < n; ++k) d.multiply(rows[count_of(k)] == k + 1 ? a[k * n + k] : -a[k * n + k]);
   return d;
 }
 

@@ -112,16 +112,25 @@ bool invert(std::int64_t n, double* a) {
   return true;
 }
 
+void Determinant::multiply(double pivot) {
+  int own = 0, carried = 0;
+  mantissa = std::frexp(mantissa * std::frexp(pivot, &own), &carried);
+  exponent += own + carried;
+  log += std::log(std::abs(pivot));
+  sign *= pivot > 0 ? 1.0 : pivot < 0 ? -1.0 : 0.0;
+}
+
+double Determinant::value(std::int64_t more) const {
+  constexpr std::int64_t most = 5000; // more than any number of the range has
+  return std::ldexp(mantissa, static_cast<int>(std::clamp(exponent + more, -most, most)));
+}
+
 Determinant determinant(std::int64_t n, double* a) {
   std::vector<std::int64_t> rows;
   factorise(n, a, rows);
   Determinant d;
-  for (std::int64_t k = 0; k < n; ++k) {
-    const double pivot = rows[static_cast<std::size_t>(k)] == k ? a[k * n + k] : -a[k * n + k];
-    d.value *= pivot;
-    d.log += std::log(std::abs(pivot));
-    d.sign *= pivot > 0 ? 1.0 : pivot < 0 ? -1.0 : 0.0;
-  }
+  for (std::int64_t k = 0; k < n; ++k)
+    d.multiply(rows[static_cast<std::size_t>(k)] == k ? a[k * n + k] : -a[k * n + k]);
   return d;
 }
 
@@ -272,12 +281,15 @@ bool tall_svd(std::int64_t m, std::int64_t n, double* columns, double* s, double
   return done;
 }
 
-void transposed(std::int64_t rows, std::int64_t columns, const double* x, double* y) {
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) y[j * rows + i] = x[i * columns + j];
-}
-
 } // namespace
+
+void transposed(std::int64_t rows, std::int64_t columns, const double* x, double* y) {
+  constexpr std::int64_t side = 16; // squares that stay in cache
+  for (std::int64_t top = 0; top < rows; top += side)
+    for (std::int64_t left = 0; left < columns; left += side)
+      for (std::int64_t i = top; i < std::min(rows, top + side); ++i)
+        for (std::int64_t j = left; j < std::min(columns, left + side); ++j) y[j * rows + i] = x[i * columns + j];
+}
 
 bool svd(std::int64_t m, std::int64_t n, double* a, double* u, double* s, double* vh) {
   if (m < n) { // a^T = v diag(s) u^T, and the columns of a^T are the rows of a

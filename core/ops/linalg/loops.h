@@ -17,13 +17,19 @@ bool solve(std::int64_t n, std::int64_t k, double* a, double* b);
 /// a [n, n] becomes its inverse, with the same test.
 bool invert(std::int64_t n, double* a);
 
-/// Sign and logarithm of |det a|: 0 and -inf for a pivot that is zero; and the determinant, the product of the pivots.
-/// a is overwritten.
+/// A product of pivots: its sign and the logarithm of its size, 0 and -inf for a pivot that is zero; and itself, as
+/// mantissa 2^exponent, since what is multiplied on the way may leave the range.
 struct Determinant {
   double sign = 1.0;
   double log = 0.0;
-  double value = 1.0;
+  double mantissa = 1.0;
+  std::int64_t exponent = 0;
+
+  void multiply(double pivot);
+  /// The product times 2^more.
+  double value(std::int64_t more = 0) const;
 };
+/// That of a, which is overwritten.
 Determinant determinant(std::int64_t n, double* a);
 
 /// b [n, k] becomes x with t x = b, t the upper or lower triangle of a [n, n], with ones on the diagonal for `unit`.
@@ -41,5 +47,8 @@ bool eigh(std::int64_t n, double* a, double* w, double* v);
 /// a = u diag(s) vh with u [m, r], descending s [r], vh [r, n], r = min(m, n), by Jacobi's rotations of columns
 /// (M. R. Hestenes, 1958). Signs are as they come. a [m, n] is overwritten. False where 60 sweeps do not suffice.
 bool svd(std::int64_t m, std::int64_t n, double* a, double* u, double* s, double* vh);
+
+/// y [columns, rows] becomes the transpose of x [rows, columns].
+void transposed(std::int64_t rows, std::int64_t columns, const double* x, double* y);
 
 } // namespace eg::linalg::loops

@@ -39,10 +39,13 @@ void check_matrix(const OpArgs& args, std::size_t i, bool square) {
   if (shape.rank() < 2 || (square && shape[-1] != shape[-2]))
     throw ShapeError(
         fmt::format("{}: {} must be [..., {}, n], it is {}", args.op.name, name, square ? "n" : "m", shape.str()));
-  constexpr std::int64_t most = 20000; // LAPACK counts its work space, 4 n^2 numbers and more, in 32 bits
-  if (shape[-1] > most || shape[-2] > most)
-    throw ShapeError(
-        fmt::format("{}: {} is {}; matrices have at most {} rows and columns", args.op.name, name, shape.str(), most));
+  // LAPACK counts in 32 bits: rows, columns, and work space, which for svd is 4 k^2 numbers and more, k the shorter
+  // side.
+  constexpr std::int64_t most = 20000, longest = 2'000'000'000;
+  const std::int64_t shorter = std::min(shape[-1], shape[-2]), longer = std::max(shape[-1], shape[-2]);
+  if (shorter > most || longer > longest)
+    throw ShapeError(fmt::format("{}: {} is {}; the shorter side of a matrix has at most {} elements, the longer {}",
+                                 args.op.name, name, shape.str(), most, longest));
 }
 
 Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<std::size_t>(shape.rank() - 2))); }
@@ -67,8 +70,9 @@ std::vector<std::int64_t> places_of(const Shape& leading_axes, const Shape& batc
   return places;
 }
 
-/// f(row, column, element) for every element; false where one is not finite.
-template <class F> bool each_element(const Tensor& x, const Shape& batch, std::int64_t index, F&& f) {
+/// f(row, column, element) for every element with counts(row, column); false where one of them is not finite.
+template <class Counts, class F>
+bool each_element(const Tensor& x, const Shape& batch, std::int64_t index, const Counts& counts, F&& f) {
   const std::vector<std::int64_t> places = places_of(leading(x.shape()), batch, index);
   std::int64_t offset = 0;
   for (int axis = 0; axis < x.rank() - 2; ++axis) offset += places[static_cast<std::size_t>(axis)] * x.strides()[axis];
@@ -77,6 +81,7 @@ template <class F> bool each_element(const Tensor& x, const Shape& batch, std::i
     bool finite = true;
     for (std::int64_t i = 0; i < x.size(-2); ++i)
       for (std::int64_t j = 0; j < x.size(-1); ++j) {
+        if (!counts(i, j)) continue;
         const auto element = static_cast<double>(first[i * x.strides()[-2] + j * x.strides()[-1]]);
         finite = finite && std::isfinite(element);
         f(i, j, element);
@@ -114,7 +119,17 @@ std::string words_for(Problem problem) {
 } // namespace
 
 bool load(const Tensor& x, const Shape& batch, std::int64_t index, double* to) {
-  return each_element(x, batch, index, [&](std::int64_t, std::int64_t, double element) { *to++ = element; });
+  const auto all = [](std::int64_t, std::int64_t) { return true; };
+  return each_element(x, batch, index, all, [&](std::int64_t, std::int64_t, double element) { *to++ = element; });
+}
+
+bool load_triangle(const Tensor& x, const Shape& batch, std::int64_t index, bool upper, bool unit, double* to) {
+  const std::int64_t n = x.size(-1);
+  std::fill(to, to + n * n, 0.0);
+  for (std::int64_t i = 0; i < n && unit; ++i) to[i * n + i] = 1;
+  const auto inside = [=](std::int64_t i, std::int64_t j) { return i == j ? !unit : (i < j) == upper; };
+  return each_element(x, batch, index, inside,
+                      [=](std::int64_t i, std::int64_t j, double element) { to[i * n + j] = element; });
 }
 
 void symmetrise(std::int64_t n, double* a) {

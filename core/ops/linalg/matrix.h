@@ -27,8 +27,17 @@ enum class Problem : std::uint8_t {
   not_converged
 };
 
-/// Throws ShapeError unless input i is [..., n, n], for `square`, or [..., m, n]; DTypeError unless it is floating.
+/// Throws ShapeError unless input i is [..., n, n], for `square`, or [..., m, n], with min(m, n) up to 20000;
+/// DTypeError unless it is floating.
 void check_matrix(const OpArgs& args, std::size_t i, bool square);
+
+/// Why no row of this room has a device kernel.
+inline constexpr std::string_view no_device =
+    "a factorisation goes step by step, each after the one before; the device module has none";
+
+/// How many numbers of work space a part of `count` takes, so that the next one begins on a cache line.
+constexpr std::int64_t padded(std::int64_t count) { return (count + 7) / 8 * 8; }
+inline double count_of(const Shape& batch) { return static_cast<double>(batch.numel()); }
 
 /// The axes before the last two.
 Shape leading(const Shape& shape);
@@ -37,6 +46,9 @@ Shape with_matrix(Shape batch, std::int64_t rows, std::int64_t columns);
 /// Copies matrix `index` of x, which has the leading axes of the batch or broadcasts to them, to packed f64. False
 /// where it has an element that is not finite.
 bool load(const Tensor& x, const Shape& batch, std::int64_t index, double* to);
+/// The same of one triangle of a square x; the rest of `to` becomes 0, and for `unit` the diagonal, which is then no
+/// part of the triangle, 1. What stands in the rest of x is not looked at.
+bool load_triangle(const Tensor& x, const Shape& batch, std::int64_t index, bool upper, bool unit, double* to);
 /// Brings numbers near the ends of the range, where squares overflow or digits are lost, to sizes below 1: divides them
 /// by 2^e, e the result. 0, and nothing is changed, where the largest is between 2^-200 and 2^200.
 int tame(std::int64_t count, double* x);

@@ -32,7 +32,6 @@ void kernel(const OpArgs& args, std::span<Tensor> out) {
   const Shape batch = leading(args.in[0].shape());
   const std::int64_t m = args.in[0].size(-2), n = args.in[0].size(-1), k = std::min(m, n);
   const Output q(out[0]), r(out[1]);
-  const auto padded = [](std::int64_t count) { return (count + 7) / 8 * 8; };
   const std::int64_t room = padded(m * n) + padded(m * k) + k * n;
   for_each_matrix(args, batch, flops_of(args.in[0].shape()), room, [&](std::int64_t index, double* a) {
     double *own_q = a + padded(m * n), *own_r = own_q + padded(m * k);
@@ -149,7 +148,7 @@ std::vector<Symmetry> symmetries(const Sample& sample) {
 
 Work work(const OpArgs& args, std::span<const TensorSpec> out) {
   const Shape& shape = args.in[0].shape();
-  return {static_cast<double>(leading(shape).numel()) * flops_of(shape), bytes_moved(args, out)};
+  return {count_of(leading(shape)) * flops_of(shape), bytes_moved(args, out)};
 }
 
 } // namespace
@@ -162,7 +161,7 @@ constinit const OpDef qr_op = row({
     .infer = infer,
     .cpu = kernel,
     .no_exact = "reflections add along rows, in an order that a permutation changes",
-    .no_cuda = "reflections go column by column; the device module has no factorisations",
+    .no_cuda = no_device,
     .saves = saves::out(0) | saves::out(1),
     .vjp = rule,
     .reference = reference,

@@ -15,12 +15,9 @@ namespace {
 
 using namespace linalg;
 
-constexpr std::string_view no_device = "elimination goes pivot by pivot; the device module has no factorisations";
 constexpr std::string_view no_exact = "elimination adds in the order of its pivots, which a permutation changes";
 
 Shape batch_of(const OpArgs& args) { return leading(args.in[0].shape()); }
-
-double count_of(const Shape& batch) { return static_cast<double>(batch.numel()); }
 
 // --- systems ---
 
@@ -36,15 +33,16 @@ std::vector<TensorSpec> infer_system(const OpArgs& args) {
   return {{with_matrix(batch, b[-2], b[-1]), args.in[0].dtype()}};
 }
 
-/// unit: a has ones that are not its elements, so it must not be scaled.
-template <class Solve>
-void each_system(const OpArgs& args, std::span<Tensor> out, double flops, bool unit, const Solve& solve_one) {
+/// load_a(index, to) copies matrix `index` of a; unit: a has ones that are not its elements, so it must not be scaled.
+template <class Load, class Solve>
+void each_system(const OpArgs& args, std::span<Tensor> out, double flops, bool unit, const Load& load_a,
+                 const Solve& solve_one) {
   const Shape batch = leading(out[0].shape());
   const std::int64_t n = out[0].size(-2), k = out[0].size(-1);
   const Output y(out[0]);
-  for_each_matrix(args, batch, flops, (n * n + 7) / 8 * 8 + n * k, [&](std::int64_t index, double* a) {
-    double* b = a + (n * n + 7) / 8 * 8;
-    if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
+  for_each_matrix(args, batch, flops, padded(n * n) + n * k, [&](std::int64_t index, double* a) {
+    double* b = a + padded(n * n);
+    if (!load_a(index, a)) return Problem::not_finite;
     if (!load(args.in[1], batch, index, b)) return Problem::second_not_finite;
     const int divisor = unit ? 0 : linalg::tame(n * n, a), dividend = linalg::tame(n * k, b);
     const Problem problem = solve_one(n, k, a, b);
@@ -65,10 +63,12 @@ Work solve_work(const OpArgs& args, std::span<const TensorSpec> out) {
 void solve_kernel(const OpArgs& args, std::span<Tensor> out) {
   const auto n = static_cast<double>(out[0].size(-2)), k = static_cast<double>(out[0].size(-1));
   const bool lapack = uses_lapack();
-  each_system(args, out, solve_flops(n, k), false, [&](std::int64_t rows, std::int64_t columns, double* a, double* b) {
-    return (lapack ? lapack::solve(rows, columns, a, b) : loops::solve(rows, columns, a, b)) ? Problem::none
-                                                                                             : Problem::singular;
-  });
+  const Shape batch = leading(out[0].shape());
+  const auto load_a = [&](std::int64_t index, double* a) { return load(args.in[0], batch, index, a); };
+  each_system(args, out, solve_flops(n, k), false, load_a,
+              [&](std::int64_t rows, std::int64_t columns, double* a, double* b) {
+                return (lapack ? lapack::solve : loops::solve)(rows, columns, a, b) ? Problem::none : Problem::singular;
+              });
 }
 
 // a x = b, so a dx = db - da x: gb = a^-T g, ga = -gb x^T.
@@ -178,7 +178,11 @@ template <bool exact> void triangular_kernel(const OpArgs& args, std::span<Tenso
   const double flops = triangular_flops(static_cast<double>(out[0].size(-2)), static_cast<double>(out[0].size(-1)));
   const bool upper = args.attrs.flag("upper"), unit = args.attrs.flag("unitriangular");
   const bool lapack = !exact && uses_lapack();
-  each_system(args, out, flops, unit, [&](std::int64_t n, std::int64_t k, double* a, double* b) {
+  const Shape batch = leading(out[0].shape());
+  const auto load_a = [&](std::int64_t index, double* a) {
+    return load_triangle(args.in[0], batch, index, upper, unit, a);
+  };
+  each_system(args, out, flops, unit, load_a, [&](std::int64_t n, std::int64_t k, double* a, double* b) {
     for (std::int64_t i = 0; i < n && !unit; ++i)
       if (a[i * n + i] == 0) return Problem::zero_on_diagonal;
     (lapack ? lapack::solve_triangular : loops::solve_triangular)(n, k, a, upper, unit, b);
@@ -205,7 +209,8 @@ std::vector<Tensor> triangular_reference(const OpArgs& args) {
   const std::int64_t n = shape[-2], k = shape[-1];
   Tensor y = reference_output(shape);
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
-    std::vector<double> a = matrix(args.in[0], batch, index), b = matrix(args.in[1], batch, index);
+    std::vector<double> a(static_cast<std::size_t>(n * n)), b = matrix(args.in[1], batch, index);
+    load_triangle(args.in[0], batch, index, upper, unit, a.data());
     const int divisor = unit ? 0 : tame(a), dividend = tame(b);
     double* x = values(y) + index * n * k;
     for (std::int64_t c = 0; c < k; ++c)
@@ -368,8 +373,8 @@ template <class Write> void each_determinant(const OpArgs& args, const Write& wr
   for_each_matrix(args, batch, det_flops(static_cast<double>(n)), n * n, [&](std::int64_t index, double* a) {
     if (!load(args.in[0], batch, index, a)) return Problem::not_finite;
     const int exponent = linalg::tame(n * n, a);
-    loops::Determinant d = lapack ? lapack::determinant(n, a) : loops::determinant(n, a);
-    d.value = std::ldexp(d.value, static_cast<int>(n) * exponent);
+    loops::Determinant d = (lapack ? lapack::determinant : loops::determinant)(n, a);
+    d.exponent += n * exponent; // det(2^e A) = 2^(n e) det A
     d.log += static_cast<double>(n) * exponent * std::log(2.0);
     write(index, d);
     return Problem::none;
@@ -378,7 +383,10 @@ template <class Write> void each_determinant(const OpArgs& args, const Write& wr
 
 void det_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Output y(out[0]);
-  each_determinant(args, [&](std::int64_t index, const loops::Determinant& d) { y.store(index, &d.value, 1); });
+  each_determinant(args, [&](std::int64_t index, const loops::Determinant& d) {
+    const double value = d.value();
+    y.store(index, &value, 1);
+  });
 }
 
 void slogdet_kernel(const OpArgs& args, std::span<Tensor> out) {
@@ -409,9 +417,10 @@ Gradients slogdet_rule(const VjpArgs& args) {
   return {at_matrices(args.grad[1]) * inverse_for(args)};
 }
 
-/// By elimination without a word about rows: where a pivot is taken from below, the sign changes.
-double determinant(std::int64_t n, std::vector<double> a) {
-  double product = 1;
+/// The factors of det a, by elimination: its pivots, with the other sign where one is taken from below. What would come
+/// after a zero is left out.
+std::vector<double> pivots_of(std::int64_t n, std::vector<double> a) {
+  std::vector<double> pivots;
   for (std::int64_t c = 0; c < n; ++c) {
     std::int64_t pivot = c;
     for (std::int64_t i = c; i < n; ++i)
@@ -420,15 +429,15 @@ double determinant(std::int64_t n, std::vector<double> a) {
     for (std::int64_t j = 0; j < n && pivot != c; ++j)
       std::swap(a[static_cast<std::size_t>(c * n + j)], a[static_cast<std::size_t>(pivot * n + j)]);
     const double head = a[static_cast<std::size_t>(c * n + c)];
-    product *= pivot == c ? head : -head;
-    if (head == 0) return 0;
+    pivots.push_back(pivot == c ? head : -head);
+    if (head == 0) break;
     for (std::int64_t i = c + 1; i < n; ++i) {
       const double factor = a[static_cast<std::size_t>(i * n + c)] / head;
       for (std::int64_t j = c; j < n; ++j)
         a[static_cast<std::size_t>(i * n + j)] -= factor * a[static_cast<std::size_t>(c * n + j)];
     }
   }
-  return product;
+  return pivots;
 }
 
 std::vector<Tensor> det_reference(const OpArgs& args) {
@@ -437,8 +446,14 @@ std::vector<Tensor> det_reference(const OpArgs& args) {
   Tensor y = reference_output(batch);
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     std::vector<double> a = matrix(args.in[0], batch, index);
-    const int exponent = tame(a); // det(2^e A) = 2^(n e) det A
-    values(y)[index] = std::ldexp(determinant(n, a), static_cast<int>(n) * exponent);
+    double product = 1;
+    std::int64_t exponent = n * tame(a);
+    for (const double pivot : pivots_of(n, a)) {
+      int shift = 0;
+      product = std::frexp(product * pivot, &shift);
+      exponent += shift;
+    }
+    values(y)[index] = std::ldexp(product, static_cast<int>(exponent));
   }
   return {y};
 }
@@ -450,9 +465,12 @@ std::vector<Tensor> slogdet_reference(const OpArgs& args) {
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     std::vector<double> a = matrix(args.in[0], batch, index);
     const int exponent = tame(a);
-    const double d = determinant(args.in[0].size(-1), a);
-    values(sign)[index] = d > 0 ? 1 : d < 0 ? -1 : 0;
-    values(log)[index] = std::log(std::abs(d)) + n * exponent * std::log(2.0);
+    values(sign)[index] = 1;
+    values(log)[index] = n * exponent * std::log(2.0);
+    for (const double pivot : pivots_of(args.in[0].size(-1), a)) {
+      values(sign)[index] *= pivot > 0 ? 1 : pivot < 0 ? -1 : 0;
+      values(log)[index] += std::log(std::abs(pivot));
+    }
   }
   return {sign, log};
 }

@@ -16,13 +16,7 @@ namespace {
 
 using namespace linalg;
 
-constexpr std::string_view no_device =
-    "rotations are chosen one after the other; the device module has no factorisations";
 constexpr std::string_view no_exact = "rotations add in an order that a permutation changes";
-
-std::int64_t padded(std::int64_t count) { return (count + 7) / 8 * 8; }
-
-double count_of(const Shape& batch) { return static_cast<double>(batch.numel()); }
 
 // --- what both rules need ---
 
@@ -373,25 +367,27 @@ void pinv_kernel(const OpArgs& args, std::span<Tensor> out) {
 Gradients pinv_rule(const VjpArgs& args) {
   const Tensor &a = args.in[0], &p = args.out[0], &g = args.grad[0];
   const std::int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
-  const Tensor ap = matmul(a, p), pa = matmul(p, a);
-  const std::vector<double> projection = looked_at(ap); // its trace is the rank
+  // The products that are formed have the shorter side: of a tall matrix, one of the longer would not fit memory.
+  const Tensor small = m > n ? matmul(p, a) : matmul(a, p);
+  const std::vector<double> projection = looked_at(small); // its trace is the rank
   const Shape batch = leading(a.shape());
   for (std::int64_t index = 0; index < batch.numel(); ++index) {
     double trace = 0;
-    for (std::int64_t i = 0; i < m; ++i) trace += projection[static_cast<std::size_t>((index * m + i) * m + i)];
+    for (std::int64_t i = 0; i < k; ++i) trace += projection[static_cast<std::size_t>((index * k + i) * k + i)];
     if (static_cast<double>(k) - trace > 0.5)
       throw ValueError(
           fmt::format("pinv: {} has rank {:.0f} of {}; its pseudo-inverse jumps there and has no derivative",
                       matrix_name("a", batch, batch, index), trace, k));
   }
-  Tensor ga = -matmul(matmul(p, g, true), p, false, true);
+  const Tensor turned = transpose(g);
   if (m > n) { // 1 - P A = 0
-    const Tensor turned = transpose(g);
-    ga = ga + matmul(matmul(turned - matmul(ap, turned), p), p, false, true);
+    const Tensor outside = turned - matmul(a, matmul(p, turned));
+    return {matmul(outside, matmul(p, p, false, true)) - matmul(p, matmul(g, p, false, true), true)};
   }
+  Tensor ga = -matmul(matmul(p, g, true), p, false, true);
   if (m < n) { // 1 - A P = 0
-    const Tensor turned = transpose(g);
-    ga = ga + matmul(p, matmul(p, turned - matmul(turned, pa)), true);
+    const Tensor outside = turned - matmul(matmul(turned, p), a);
+    ga = ga + matmul(matmul(p, p, true), outside);
   }
   return {ga};
 }
