@@ -9,6 +9,7 @@ Matrices stand in the last two axes; leading axes are a batch. Results are uniqu
 Functions of the rows of equigrad.ops have gradients, and gradients of these.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from . import _core, ops
@@ -96,12 +97,23 @@ def inv(a: Any) -> Tensor:
     return ops.inv(_tensor(a))
 
 
+def _share(function: str, name: str, share: float) -> float:
+    """Checks a share of the largest singular value. 0 is 0: the default, max(m, n) epsilon, is None."""
+    if not 0 <= share < 1:
+        raise _core.ValueError(
+            f"{function}: {name} is {share}; it must be at least 0 and less than 1; leave it out for max(m, n) epsilon"
+        )
+    return share
+
+
 def pinv(a: Any, rcond: float | None = None, *, rtol: float | None = None) -> Tensor:
-    """The pseudo-inverse. Singular values up to rtol (rcond) times the largest count as 0; default max(m, n) epsilon."""
+    """The pseudo-inverse. Singular values up to rtol (rcond) times the largest count as 0; None: max(m, n) epsilon."""
     if rcond is not None and rtol is not None:
         raise _core.ValueError("pinv: rcond and rtol are the same: give one")
     share = rcond if rcond is not None else rtol
-    return ops.pinv(_tensor(a), rtol=0.0 if share is None else share)
+    if share is None:
+        return ops.pinv(_tensor(a))
+    return ops.pinv(_tensor(a), rtol=_share("pinv", "rtol" if rcond is None else "rcond", share))
 
 
 def det(a: Any) -> Tensor:
@@ -165,13 +177,15 @@ assignment = linear_sum_assignment
 
 
 def matrix_rank(a: Any, tol: float | None = None, *, rtol: float | None = None) -> Tensor:
-    """How many singular values exceed tol or rtol times the largest, i64; default rtol max(m, n) epsilon."""
+    """How many singular values exceed tol, or rtol times the largest, i64; without both, max(m, n) epsilon times it."""
+    if tol is not None and rtol is not None:
+        raise _core.ValueError("matrix_rank: tol is a bound and rtol a share of the largest singular value: give one")
     a = _tensor(a)
     with _core.pause():
         s = svdvals(a)
         if tol is not None:
             return ops.count_nonzero(s > tol, axes=[-1])
-        share = rtol if rtol is not None else max(a.shape[-2:]) * _epsilon(a)
+        share = max(a.shape[-2:]) * _epsilon(a) if rtol is None else _share("matrix_rank", "rtol", rtol)
         return ops.count_nonzero(s > ops.unsqueeze(_largest(s), -1) * share, axes=[-1])
 
 
@@ -182,18 +196,27 @@ def _largest(s: Tensor) -> Tensor:
 
 
 def cond(a: Any) -> Tensor:
-    """The largest singular value over the smallest; inf for a matrix whose smallest is 0."""
+    """The largest singular value over the smallest; inf, without a gradient, where the smallest is 0.
+
+    Raises ShapeError for matrices without rows or columns, which have no singular values.
+    """
+    a = _tensor(a)
     s = svdvals(a)
-    return s[..., 0] / s[..., -1]
+    if s.shape[-1] == 0:
+        raise _core.ShapeError(f"cond: a is {list(a.shape)}; matrices without rows or columns have no condition number")
+    smallest = s[..., -1]
+    return ops.where(smallest == 0, _core.tensor(math.inf, dtype=s.dtype), s[..., 0] / smallest)
 
 
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
-    """The x of least norm among those that minimise |a x - b|, by the pseudo-inverse.
+    """The x of least norm among those that minimise |a x - b|, by the pseudo-inverse; rcond as in pinv.
 
     b is [..., m, k] or [m]. residuals: the sums of squares by column where a [m, n] has rank n < m; else empty. The
     solution has a gradient where the rank is min(m, n).
     """
     a, b = _tensor(a), _tensor(b)
+    if rcond is not None:
+        _share("lstsq", "rcond", rcond)
     vector = _is_vector(a, b)
     columns = ops.unsqueeze(b, -1) if vector else b
     x = ops.matmul(pinv(a, rcond), columns)

@@ -135,6 +135,53 @@ def test_least_squares():
     assert found.residuals.shape == (0,)
 
 
+def test_a_share_of_0_keeps_every_singular_value():
+    a = np.diag([1.0, 1e-20])
+    for rtol, rank in [(None, 1), (0, 2), (1e-30, 2), (1e-10, 1)]:
+        assert eg.linalg.matrix_rank(a, rtol=rtol).item() == rank
+        assert error(eg.linalg.pinv(a, rtol=rtol), np.diag([1, 1e20 if rank == 2 else 0])) < 1e-12
+        found = eg.linalg.lstsq(a, np.ones(2), rcond=rtol)
+        assert found.rank.item() == rank and error(found.solution, np.array([1, 1e20 if rank == 2 else 0])) < 1e-12
+    assert eg.linalg.matrix_rank(a, 0).item() == 2 and eg.linalg.matrix_rank(a, 2).item() == 0
+    assert error(eg.linalg.pinv(np.zeros((2, 3)), rtol=0), np.zeros((3, 2))) == 0
+    assert eg.linalg.matrix_rank(np.zeros((2, 3)), rtol=0).item() == 0
+
+
+def test_conditions_of_singular_and_empty_matrices():
+    a = np.stack([np.zeros((3, 3)), np.diag([1.0, 2.0, 0.0]), np.diag([1.0, 2.0, 4.0])])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wanted = np.linalg.cond(a)
+    assert (array(eg.linalg.cond(a)) == wanted).all() and array(eg.linalg.cond(a)).tolist() == [np.inf, np.inf, 4]
+    assert eg.linalg.cond(a.astype(np.float32)).dtype == "f32"
+    assert eg.linalg.cond(np.zeros((0, 2, 2))).shape == (0,)
+
+
+def test_least_squares_without_columns_or_rows():
+    for m, n in [(4, 0), (0, 3), (0, 0)]:
+        for b in (np.ones((m, 2)), np.ones(m)):
+            x, residuals, rank, s = eg.linalg.lstsq(np.ones((m, n)), b)
+            X = np.linalg.lstsq(np.ones((m, n)), b, rcond=None)[0]
+            assert x.shape == X.shape and not np.array(x).any() and rank.item() == 0 and s.shape == (0,)
+    a, b = np.ones((2, 4, 0)), np.ones((2, 4))  # a batch of vectors
+    assert eg.linalg.lstsq(a, b).solution.shape == (2, 0)
+
+
+def test_long_sides():
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((100000, 4)), rng.standard_normal(100000)
+    assert error(eg.linalg.lstsq(a, b).solution, np.linalg.lstsq(a, b, rcond=None)[0]) < 1e-12
+    x, y = eg.tensor(a), eg.tensor(b)
+    with eg.Tape() as tape:
+        norm = (eg.linalg.lstsq(x, y).solution ** 2).sum()
+    by_a, by_b = tape.gradient(norm, [x, y])
+    solution = np.linalg.lstsq(a, b, rcond=None)[0]
+    gram = np.linalg.inv(a.T @ a)
+    assert error(by_b, 2 * a @ gram @ solution) < 1e-10
+    h = gram @ (2 * solution)  # dx = G (da^T (b - a x) - a^T da x)
+    assert error(by_a, np.outer(b - a @ solution, h) - np.outer(a @ h, solution)) < 1e-10
+    assert eg.linalg.solve(np.eye(2) * 2, np.ones((2, 30000))).shape == (2, 30000)
+
+
 def test_names_and_vectors():
     a, b = general((3, 3)), general(3)
     assert error(eg.linalg.solve(a, b), np.linalg.solve(a, b)) < 1e-12
@@ -160,6 +207,14 @@ def test_names_and_vectors():
         (lambda: eg.linalg.qr(np.ones((2, 2)), mode="complete"), "qr: mode is 'complete'; it can be 'reduced' or 'r'"),
         (lambda: eg.linalg.svd(np.ones((2, 3)), full_matrices=True), "svd: full_matrices=True would add vectors"),
         (lambda: eg.linalg.pinv(np.ones((2, 3)), 0.1, rtol=0.2), "pinv: rcond and rtol are the same"),
+        (lambda: eg.linalg.pinv(np.ones((2, 3)), -1), "pinv: rcond is -1; it must be at least 0 and less than 1; leave it out"),
+        (lambda: eg.linalg.pinv(np.ones((2, 3)), rtol=np.nan), "pinv: rtol is nan; it must be at least 0 and less than 1"),
+        (lambda: eg.ops.pinv(np.ones((2, 3)), rtol=-2.0), "pinv: rtol is -2; it must be at least 0 and less than 1, or -1"),
+        (lambda: eg.linalg.lstsq(np.ones((2, 3)), np.ones(2), rcond=-1), "lstsq: rcond is -1; it must be at least 0"),
+        (lambda: eg.linalg.matrix_rank(np.ones((2, 3)), 0.1, rtol=0.2), "matrix_rank: tol is a bound and rtol a share"),
+        (lambda: eg.linalg.matrix_rank(np.ones((2, 3)), rtol=1), "matrix_rank: rtol is 1; it must be at least 0"),
+        (lambda: eg.linalg.cond(np.ones((2, 3, 0))), "cond: a is [2, 3, 0]; matrices without rows or columns have no"),
+        (lambda: eg.linalg.cond(np.ones(3)), "svd: a must be [..., m, n], it is [3]"),
         (lambda: eg.linalg.solve_triangular(np.eye(2), np.eye(2), upper=True, lower=True), "upper and lower are opposites"),
         (lambda: eg.linalg.solve_triangular(np.zeros((2, 2)), np.eye(2)), "solve_triangular: a has a zero on its diagonal"),
     ],

@@ -326,17 +326,21 @@ Work svd_work(const OpArgs& args, std::span<const TensorSpec> out) {
 
 // --- pinv ---
 
+constexpr double default_rtol = -1.0;
+
 std::vector<TensorSpec> pinv_infer(const OpArgs& args) {
   check_matrix(args, 0, false);
-  if (!(args.attrs.real("rtol") >= 0 && args.attrs.real("rtol") < 1))
-    throw ValueError(fmt::format("pinv: rtol is {}; it must be at least 0 and less than 1", args.attrs.real("rtol")));
+  const double rtol = args.attrs.real("rtol");
+  if (!(rtol == default_rtol || (rtol >= 0 && rtol < 1)))
+    throw ValueError(
+        fmt::format("pinv: rtol is {}; it must be at least 0 and less than 1, or -1 for max(m, n) epsilon", rtol));
   const Shape& a = args.in[0].shape();
   return {{with_matrix(leading(a), a[-1], a[-2]), args.in[0].dtype()}};
 }
 
 /// Singular values up to this share of the largest count as zero.
 double share_of(const OpArgs& args) {
-  if (args.attrs.real("rtol") > 0) return args.attrs.real("rtol");
+  if (args.attrs.real("rtol") != default_rtol) return args.attrs.real("rtol");
   const double eps = args.in[0].dtype() == DType::f32 ? static_cast<double>(std::numeric_limits<float>::epsilon())
                                                       : std::numeric_limits<double>::epsilon();
   return eps * static_cast<double>(std::max(args.in[0].size(-2), args.in[0].size(-1)));
@@ -418,7 +422,8 @@ std::vector<Sample> pinv_samples(DType dtype) {
 
 std::vector<Refusal> pinv_refuses() {
   std::vector<Refusal> all = any_matrix_refuses();
-  all.push_back({{eye(2)}, {{"rtol", -1.0}}, "rtol is -1; it must be at least 0 and less than 1"});
+  all.push_back({{eye(2)}, {{"rtol", -2.0}}, "rtol is -2; it must be at least 0 and less than 1"});
+  all.push_back({{eye(2)}, {{"rtol", std::nan("")}}, "it must be at least 0 and less than 1"});
   return all;
 }
 
@@ -474,7 +479,8 @@ constinit const OpDef pinv_op = row({
     .name = "pinv",
     .math = "y = A^+ = V diag(1 / s) U^T over the singular values s > rtol s_0",
     .inputs = {{"a"}},
-    .attributes = {attr_real("rtol", 0.0, "values up to this share of the largest count as 0; 0: max(m, n) epsilon")},
+    .attributes = {attr_real("rtol", default_rtol,
+                             "values up to this share of the largest count as 0; -1: max(m, n) epsilon")},
     .infer = pinv_infer,
     .cpu = pinv_kernel,
     .no_exact = no_exact,
@@ -498,6 +504,6 @@ SvdResult svd(const Tensor& a) {
   return {std::move(out[0]), std::move(out[1]), std::move(out[2])};
 }
 
-Tensor pinv(const Tensor& a, double rtol) { return call1(pinv_op, {a}, {{"rtol", rtol}}); }
+Tensor pinv(const Tensor& a, double rtol) { return call1(pinv_op, {a}, {{"rtol", rtol == 0 ? default_rtol : rtol}}); }
 
 } // namespace eg
