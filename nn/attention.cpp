@@ -55,13 +55,13 @@ Tensor following(const AttentionContext& context, std::int64_t tokens) {
 
 } // namespace
 
-MultiHeadAttention::Heads MultiHeadAttention::split(const Tensor& x, const AttentionContext& context) const {
-  const std::int64_t batch = x.size(0), tokens = x.size(1), shared = config.key_heads();
-  const Tensor all = qkv(x).reshape({batch, tokens, heads + 2 * shared, head_dim});
+MultiHeadAttention::Heads MultiHeadAttention::split(const Tensor& projected, const AttentionContext& context) const {
+  const std::int64_t batch = projected.size(0), tokens = projected.size(1), shared = config.key_heads();
+  const Tensor all = projected.reshape({batch, tokens, heads + 2 * shared, head_dim});
   const Tensor v = slice(all, 2, heads + shared, heads + 2 * shared).transpose(1, 2);
   if (!config.rotary.on)
     return {slice(all, 2, 0, heads).transpose(1, 2), slice(all, 2, heads, heads + shared).transpose(1, 2), v};
-  const DeviceScope there(x.device());
+  const DeviceScope there(projected.device());
   const Tensor positions = context.positions.defined() ? context.positions : following(context, tokens);
   const Tensor qk = turn(slice(all, 2, 0, heads + shared), positions, config.rotary);
   return {slice(qk, 2, 0, heads).transpose(1, 2), slice(qk, 2, heads, heads + shared).transpose(1, 2), v};
@@ -95,25 +95,33 @@ Tensor MultiHeadAttention::attend_cached(const Heads& h, const AttentionContext&
   return each.size() == 1 ? each.front() : concat(each, 0);
 }
 
-Tensor MultiHeadAttention::attend(const Tensor& x, const AttentionContext& context, RandomKey key) const {
+Tensor MultiHeadAttention::attend(const Tensor& projected, const AttentionContext& context, RandomKey key) const {
   const bool drops = training() && config.dropout > 0.0;
   const AttentionOptions options{.scale = config.scale, .mask = context.mask, .causal = config.causal};
   if (!drops && !config.rotary.on && config.key_heads() == heads && !context.has_cache())
-    return attention_qkv(qkv(x), heads, options);
-  const Heads h = split(x, context);
+    return attention_qkv(projected, heads, options);
+  const std::int64_t batch = projected.size(0), tokens = projected.size(1);
+  const Heads h = split(projected, context);
   const Tensor y = context.has_cache() ? attend_cached(h, context)
                    : drops             ? attend_dropping(h, options, key)
                                        : scaled_dot_product_attention(h.q, h.k, h.v, options);
-  return y.transpose(1, 2).reshape({x.size(0), x.size(1), heads * head_dim});
+  return y.transpose(1, 2).reshape({batch, tokens, heads * head_dim});
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& addend, const AttentionContext& context,
                                       RandomKey key) const {
   const Scope scope(*this);
-  const Tensor y = called({&x, &addend, &context.mask, &context.positions}, proj(attend(x, context, key), addend));
-  if (AttentionRecorder* recorder = AttentionRecorder::current()) {
+  AttentionRecorder* const recorder = AttentionRecorder::current();
+  Tensor recorded;
+  const auto attended = [&] {
+    const Tensor projected = qkv(x);               // freed before the result is projected
+    if (recorder != nullptr) recorded = projected; // with what hooks made of it
+    return attend(projected, context, key);
+  };
+  const Tensor y = called({&x, &addend, &context.mask, &context.positions}, proj(attended(), addend));
+  if (recorder != nullptr) {
     if (context.has_cache()) throw ValueError("attention: a trace does not see the keys of a key-value cache");
-    recorder->add({trace(x, context), scale()});
+    recorder->add({traced(split(recorded, context), context), scale()});
   }
   return y;
 }
@@ -124,13 +132,16 @@ double MultiHeadAttention::scale() const {
 
 MultiHeadAttention::Trace MultiHeadAttention::trace(const Tensor& x, const AttentionContext& context) const {
   const Scope scope(*this);
-  const Heads h = split(x, context);
+  return traced(split(qkv(x), context), context);
+}
+
+MultiHeadAttention::Trace MultiHeadAttention::traced(const Heads& h, const AttentionContext& context) const {
   Trace t{.q = h.q, .k = h.k, .v = h.v, .scores = {}, .a = {}, .output = {}};
   const AttentionParts attention =
       attention_explicit(t.q, t.k, t.v, {.scale = config.scale, .mask = context.mask, .causal = config.causal});
   t.scores = attention.scores;
   t.a = attention.output;
-  t.output = proj(t.a.transpose(1, 2).reshape({x.size(0), x.size(1), heads * head_dim}));
+  t.output = proj.without_hooks(t.a.transpose(1, 2).reshape({h.q.size(0), h.q.size(2), heads * head_dim}));
   return t;
 }
 

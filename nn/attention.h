@@ -77,12 +77,14 @@ private:
   struct Heads {
     Tensor q, k, v;
   };
-  /// Queries [B, heads, T, head_dim], keys and values [B, kv_heads, T, head_dim], views; q and k are turned where
-  /// positions are rotary.
-  Heads split(const Tensor& x, const AttentionContext& context) const;
+  /// Of qkv(x) [B, T, (heads + 2 kv_heads) head_dim]: queries [B, heads, T, head_dim], keys and values [B, kv_heads, T,
+  /// head_dim], views; q and k are turned where positions are rotary.
+  Heads split(const Tensor& projected, const AttentionContext& context) const;
   /// Softmax with dropout between it and the values: S is in memory.
   Tensor attend_dropping(const Heads& h, const AttentionOptions& options, RandomKey key) const;
-  Tensor attend(const Tensor& x, const AttentionContext& context, RandomKey key) const;
+  Tensor attend(const Tensor& projected, const AttentionContext& context, RandomKey key) const;
+  /// The values of the explicit path, without hooks behind the last projection.
+  Trace traced(const Heads& h, const AttentionContext& context) const;
   Tensor attend_cached(const Heads& h, const AttentionContext& context) const;
 };
 

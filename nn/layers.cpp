@@ -52,8 +52,12 @@ Linear::Linear(std::int64_t in, std::int64_t out, RandomKey key, bool with_bias)
 Tensor Linear::operator()(const Tensor& x) const { return (*this)(x, Tensor()); }
 
 Tensor Linear::operator()(const Tensor& x, const Tensor& addend) const {
+  return called({&x, &addend}, without_hooks(x, addend));
+}
+
+Tensor Linear::without_hooks(const Tensor& x, const Tensor& addend) const {
   const Scope scope(*this);
-  return called({&x, &addend}, narrow_.defined() ? narrow_.linear(x, bias, addend) : linear(x, weight, bias, addend));
+  return narrow_.defined() ? narrow_.linear(x, bias, addend) : linear(x, weight, bias, addend);
 }
 
 void Linear::narrow(WeightStorage storage) {

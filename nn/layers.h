@@ -23,6 +23,8 @@ public:
   Tensor operator()(const Tensor& x) const;
   /// x W^T + b + addend, fused; addend [..., out], undefined for none
   Tensor operator()(const Tensor& x, const Tensor& addend) const;
+  /// The same, told to no hook: for values that are computed once more.
+  Tensor without_hooks(const Tensor& x, const Tensor& addend = {}) const;
   /// Throws ValueError as NarrowWeight does, and where the weight was narrowed before; nothing has changed then.
   void narrow(WeightStorage storage);
   bool is_narrow() const { return narrow_.defined(); }

@@ -90,13 +90,14 @@ Tensor CrossAttention::operator()(const Tensor& x, const Tensor& y, const Tensor
       called({&x, &y, &valid}, proj(seen.transpose(1, 2).reshape({batch, rows, heads * head_dim}), for_all(x, batch)));
   if (AttentionRecorder* recorder = AttentionRecorder::current()) {
     const AttentionParts parts = attention_explicit(queries, keys, values, options);
-    recorder->add({{.q = queries,
-                    .k = keys,
-                    .v = values,
-                    .scores = parts.scores,
-                    .a = parts.output,
-                    .output = proj(parts.output.transpose(1, 2).reshape({batch, rows, heads * head_dim}))},
-                   1.0 / std::sqrt(static_cast<double>(head_dim))});
+    recorder->add(
+        {{.q = queries,
+          .k = keys,
+          .v = values,
+          .scores = parts.scores,
+          .a = parts.output,
+          .output = proj.without_hooks(parts.output.transpose(1, 2).reshape({batch, rows, heads * head_dim}))},
+         1.0 / std::sqrt(static_cast<double>(head_dim))});
   }
   return z;
 }
