@@ -72,7 +72,7 @@ def save(
     """Writes an nn.ViT as a model folder, which load(), the program and transformers (or timm) read; a hub.Model too.
 
     class_names: None for the numbers. mean, std: of each channel, how pixels (0 to 1) are scaled before the model sees
-    them; 0.5 each unless they are given. Raises ValueError for a ViT that no other library has.
+    them; 0.5 each unless both are given. Raises ValueError for a ViT that no other library has.
     """
     if isinstance(model, Model):
         model.save(folder)
@@ -84,5 +84,13 @@ def save(
         )
     config = model.config
     names = [str(i) for i in range(config.classes)] if class_names is None else list(class_names)
+    if (mean is None) != (std is None):
+        one, other = ("mean", "std") if std is None else ("std", "mean")
+        raise _core.ValueError(f"hub.save: {one} is given without {other}; pixels are scaled by both")
+    for what, values in (("mean", mean), ("std", std)):
+        if values is not None and len(values) != config.channels:
+            raise _core.ValueError(
+                f"hub.save: {what} has {len(values)} values, the model's images {config.channels} channels"
+            )
     half = [0.5] * config.channels
     _core.training.save_vit(model, names, half if mean is None else mean, half if std is None else std, folder)

@@ -575,6 +575,15 @@ def test_own_vits_are_saved_as_model_folders(tmp_path):
     assert eg.hub.load(tmp_path / "again").architecture == loaded.architecture
     with pytest.raises(eg.ValueError, match="4 classes, 1 names"):
         eg.hub.save(model, tmp_path / "wrong", class_names=["a"])
+    for scales, words in [
+        ({"mean": [0.4] * 3}, "mean is given without std"),
+        ({"std": [0.4] * 3}, "std is given without mean"),
+        ({"mean": [0.4], "std": [0.2] * 3}, "mean has 1 values, the model's images 3 channels"),
+        ({"mean": [0.4] * 3, "std": [0.2] * 4}, "std has 4 values, the model's images 3 channels"),
+    ]:
+        with pytest.raises(eg.ValueError, match=words):
+            eg.hub.save(model, tmp_path / "wrong", **scales)
+    assert not (tmp_path / "wrong").exists()
     with pytest.raises(eg.ValueError, match="neither transformers nor timm"):
         eg.hub.save(vit(position="sinusoidal"), tmp_path / "wrong")
     with pytest.raises(TypeError, match="Linear has no model folder"):
