@@ -54,9 +54,14 @@ Result Trainer::run(const Callbacks& callbacks, StopFlag stop) {
   calls.skipped = callbacks.skipped;
   calls.epoch = callbacks.epoch;
   calls.ends = callbacks.ends;
-  task_->on_testing(callbacks.testing);
-  run_->run(calls, stop);
-  task_->on_testing({});
+  {
+    struct Told {
+      ModelTask& task;
+      ~Told() { task.on_testing({}); } // also when the run throws: what the function refers to ends with this call
+    } const told{*task_};
+    task_->on_testing(callbacks.testing);
+    run_->run(calls, stop);
+  }
   result.steps = run_->step();
   result.seconds = run_->seconds();
   result.per_s = result.seconds > 0.0 ? units / result.seconds : 0.0;

@@ -258,3 +258,20 @@ TEST_CASE("metrics: names of event files, and a file that is none of ours") {
   // A clock that goes back does not put the new file before the old one.
   CHECK(event_files(o.out).back() == folder.path("events.out.tfevents.99999999999.equigrad.008"));
 }
+
+TEST_CASE("training: what hears the progress of tests is gone when its run has ended, by an error too") {
+  VitTrainer trainer(small());
+  int told = 0;
+  training::Callbacks calls;
+  calls.testing = [&](double) { ++told; };
+  calls.step = [](const training::Record&) { throw ValueError("mine"); };
+  CHECK_THROWS_WITH_AS(trainer.run(calls), "mine", ValueError);
+  trainer.test();
+  CHECK(told == 0);
+  calls.step = {};
+  trainer.run(calls);
+  CHECK(told > 0);
+  const int before = told;
+  trainer.test();
+  CHECK(told == before);
+}
