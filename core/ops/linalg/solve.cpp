@@ -478,7 +478,7 @@ std::vector<Tensor> slogdet_reference(const OpArgs& args) {
 /// det(P A P^T) = det A. Rows alone would change the sign by that of the permutation.
 template <int outputs> std::vector<Symmetry> det_symmetries(const Sample& sample) {
   std::vector<Symmetry> all = batch_symmetries(sample, outputs);
-  all.push_back({.name = "rows and columns of a together", .legs = {in_leg(0, -2), in_leg(0, -1)}});
+  all.push_back({.name = "rows and columns of a together", .legs = {in_leg(0, -2), in_leg(0, -1)}, .grows = false});
   return all;
 }
 
