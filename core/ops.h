@@ -263,8 +263,8 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper = true, boo
 /// a^-1. Throws ValueError for a singular matrix.
 Tensor inv(const Tensor& a);
 /// The pseudo-inverse [..., n, m] of a [..., m, n]: v diag(1 / s) u^T over the singular values above rtol times the
-/// largest; rtol 0 means max(m, n) times the type's epsilon.
-Tensor pinv(const Tensor& a, double rtol = 0.0);
+/// largest; rtol -1 means max(m, n) times the type's epsilon.
+Tensor pinv(const Tensor& a, double rtol = -1.0);
 /// [...]
 Tensor det(const Tensor& a);
 /// det a = sign e^logabsdet, each [...]; 0 and -inf for a singular matrix.

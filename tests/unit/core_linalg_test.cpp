@@ -432,3 +432,11 @@ TEST_CASE("a side of a matrix may be long: least squares of 100000 rows, and the
   CHECK_THROWS_WITH_AS(svd(Tensor::zeros({20001, 1}).expand({20001, 20001})),
                        doctest::Contains("the shorter side of a matrix has at most 20000"), ShapeError);
 }
+
+TEST_CASE("pinv: a share of 0 keeps every singular value, the default those above rounding") {
+  const Tensor a = Tensor::from<double>({1, 0, 0, 1e-20}, {2, 2});
+  CHECK(pinv(a, 0.0).at({1, 1}) == doctest::Approx(1e20));
+  CHECK(pinv(a).at({1, 1}) == 0.0);
+  CHECK(pinv(a, 1e-10).at({1, 1}) == 0.0);
+  CHECK_THROWS_WITH_AS(pinv(a, -0.5), doctest::Contains("pinv: rtol is -0.5; it must be at least 0"), ValueError);
+}

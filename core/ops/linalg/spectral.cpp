@@ -504,6 +504,6 @@ SvdResult svd(const Tensor& a) {
   return {std::move(out[0]), std::move(out[1]), std::move(out[2])};
 }
 
-Tensor pinv(const Tensor& a, double rtol) { return call1(pinv_op, {a}, {{"rtol", rtol == 0 ? default_rtol : rtol}}); }
+Tensor pinv(const Tensor& a, double rtol) { return call1(pinv_op, {a}, {{"rtol", rtol}}); }
 
 } // namespace eg
