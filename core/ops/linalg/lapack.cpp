@@ -74,12 +74,14 @@ private:
 std::size_t count_of(std::int64_t n) { return static_cast<std::size_t>(n); }
 Int narrow(std::int64_t n) { return static_cast<Int>(n); } // matrix.cpp refuses what LAPACK cannot count
 
-/// f(work, size) twice: with size -1 it writes the size that it wants.
-template <class F> void with_work(F&& f) {
+/// f(work, size) twice: with size -1 it writes the size that it wants. For many millions of columns 32 bits do not hold
+/// that; then it gets the least that it can work with, and is slower.
+template <class F> void with_work(std::int64_t least, F&& f) {
   double wanted = 0;
   Int size = -1;
   f(&wanted, &size);
-  size = std::max(1, static_cast<Int>(wanted));
+  const bool counted = wanted > static_cast<double>(least) && wanted <= std::numeric_limits<Int>::max();
+  size = counted ? static_cast<Int>(wanted) : narrow(least);
   Room work(count_of(size));
   f(work.data(), &size);
 }
@@ -131,8 +133,9 @@ bool invert(std::int64_t n, double* a) {
   const Int order = narrow(n);
   Int info = 0;
   blas::openblas::call_alone([&] {
-    with_work(
-        [&](double* work, const Int* size) { functions().getri(&order, a, &order, rows.data(), work, size, &info); });
+    with_work(n, [&](double* work, const Int* size) {
+      functions().getri(&order, a, &order, rows.data(), work, size, &info);
+    });
   });
   return true;
 }
@@ -171,14 +174,14 @@ void qr(std::int64_t m, std::int64_t n, double* a, double* q, double* r) {
   const Int rows = narrow(m), width = narrow(n), kept = narrow(rank);
   Int info = 0;
   blas::openblas::call_alone([&] {
-    with_work([&](double* work, const Int* size) {
+    with_work(n, [&](double* work, const Int* size) {
       functions().geqrf(&rows, &width, columns.data(), &rows, factors.data(), work, size, &info);
     });
   });
   for (std::int64_t i = 0; i < rank; ++i)
     for (std::int64_t j = i; j < n; ++j) r[i * n + j] = columns.data()[j * m + i];
   blas::openblas::call_alone([&] {
-    with_work([&](double* work, const Int* size) {
+    with_work(rank, [&](double* work, const Int* size) {
       functions().orgqr(&rows, &kept, &kept, columns.data(), &rows, factors.data(), work, size, &info);
     });
   });
@@ -212,7 +215,7 @@ bool svd(std::int64_t m, std::int64_t n, double* a, double* u, double* s, double
   std::vector<Int> whole(count_of(8 * rank));
   Int info = 0;
   blas::openblas::call_alone([&] {
-    with_work([&](double* work, const Int* size) {
+    with_work(1, [&](double* work, const Int* size) {
       functions().gesdd("S", &rows, &columns, a, &rows, s, vh, &rows, u, &kept, work, size, whole.data(), &info, 1);
     });
   });
