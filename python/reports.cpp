@@ -17,7 +17,7 @@
 namespace eg::python {
 namespace {
 
-/// (html, notes).
+/// The page that compares runs, and the notes on what it could not show.
 std::pair<std::string, std::vector<std::string>> runs_page(const std::vector<std::string>& runs,
                                                            const std::string& data, const std::string& data_dir,
                                                            const std::string& key, std::int64_t samples,
@@ -74,12 +74,12 @@ std::string main_page(const std::string& folder, const std::vector<std::pair<std
 
 using Lines = std::vector<std::tuple<std::string, std::vector<double>, std::vector<double>, bool>>;
 
-/// The chart as one <svg> element.
+/// The chart as an SVG file.
 std::string chart_of(const std::string& title, const std::string& x_label, const std::string& y_label,
                      const Lines& lines, bool log_y) {
   report::Chart chart{.title = title, .x_label = x_label, .y_label = y_label, .series = {}, .log_y = log_y};
   for (const auto& [name, x, y, dots] : lines) chart.series.push_back({.name = name, .x = x, .y = y, .dots = dots});
-  return report::svg(chart);
+  return report::picture(chart);
 }
 
 nb::bytes heat_map(const Tensor& matrix) {

@@ -162,7 +162,10 @@ std::string escape(const std::string& text) {
   return out;
 }
 
-std::string svg(const Chart& chart) {
+namespace {
+
+/// What is in the chart's box, 720 x 330 units.
+std::string drawing(const Chart& chart) {
   std::vector<Points> lines;
   std::vector<std::vector<double>> xs;
   std::vector<std::vector<double>> ys;
@@ -171,29 +174,68 @@ std::string svg(const Chart& chart) {
     xs.push_back(lines.back().x);
     ys.push_back(lines.back().y);
   }
-  std::string out = fmt::format(R"(<svg class="chart" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">)", width,
-                                height, escape(chart.title.empty() ? "chart" : chart.title));
   const bool empty = std::all_of(xs.begin(), xs.end(), [](const auto& list) { return list.empty(); });
-  if (empty)
-    return out + fmt::format(R"(<text class="tick" x="{:g}" y="{:g}">no points</text></svg>)", left, height / 2);
+  if (empty) return fmt::format(R"(<text class="tick" x="{:g}" y="{:g}">no points</text>)", left, height / 2);
   const bool whole_x = whole_numbers(xs);
   const Range y = range_of(ys, 0.0);
   const double least_y = 0.01 * std::max(std::abs(y.low), std::abs(y.high)); // a level line, not its rounding
   const Plot plot(range_of(xs, whole_x ? 2.0 : 1e-9), whole_x,
                   chart.log_y ? decades(y) : range_of(ys, std::max(1e-9, least_y)));
-  out += plot.axes(chart);
+  std::string out = plot.axes(chart);
   for (std::size_t i = 0; i < lines.size(); ++i) out += plot.line(lines[i], chart.series[i], color_of(chart, i));
-  return out + "</svg>";
+  return out;
+}
+
+/// What ends the text of an <svg> element's role and name.
+std::string named(const Chart& chart) {
+  return fmt::format(R"(role="img" aria-label="{}">)", escape(chart.title.empty() ? "chart" : chart.title));
+}
+
+std::string piece_of_line(const Chart& chart, std::size_t i, double x, double y) {
+  const Series& series = chart.series[i];
+  return fmt::format(R"(<line x1="{0:g}" y1="{1:g}" x2="{2:g}" y2="{1:g}" stroke="{3}" stroke-width="{4}"{5}{6}/>)", x,
+                     y, x + 26, color_of(chart, i), series.width, series.dashed ? dashes : "",
+                     series.faint ? half : "");
+}
+
+} // namespace
+
+std::string svg(const Chart& chart) {
+  return fmt::format(R"(<svg class="chart" viewBox="0 0 {:g} {:g}" {}{}</svg>)", width, height, named(chart),
+                     drawing(chart));
+}
+
+std::string picture(const Chart& chart) {
+  constexpr double row = 20, head = 20, letter = 8; // of the font below, about
+  std::string names;
+  double x = left, y = height + 18;
+  for (std::size_t i = 0; i < chart.series.size(); ++i) {
+    const std::string& name = chart.series[i].name;
+    const double needed = 48 + letter * static_cast<double>(name.size());
+    if (x + needed > width && x > left) {
+      x = left;
+      y += row;
+    }
+    names += piece_of_line(chart, i, x, y - 4) +
+             fmt::format(R"(<text x="{:g}" y="{:g}">{}</text>)", x + 32, y, escape(name));
+    x += needed;
+  }
+  const double upper = chart.title.empty() ? 0.0 : -head;
+  const std::string title =
+      chart.title.empty() ? ""
+                          : fmt::format(R"(<text class="title" x="{:g}" y="-4">{}</text>)", left, escape(chart.title));
+  return fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:g}" viewBox="0 {1:g} {0:g} {2:g}" {3}<style>)"
+                     "text{{font:13px sans-serif;fill:currentColor}}.grid{{stroke:#8884;stroke-width:1}}"
+                     ".axis{{stroke:currentColor;stroke-width:1}}.title{{font-weight:600}}</style>{4}{5}{6}</svg>",
+                     width, upper, y + 10 - upper, named(chart), title, drawing(chart), names);
 }
 
 std::string legend(const Chart& chart) {
   std::string out = "<div class=\"legend-of-chart\">";
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
-    const Series& series = chart.series[i];
     out += fmt::format(
-        "<span><svg class=\"key\" viewBox=\"0 0 26 8\" width=\"26\" height=\"8\" aria-hidden=\"true\"><line x1=\"0\" "
-        "y1=\"4\" x2=\"26\" y2=\"4\" stroke=\"{}\" stroke-width=\"{}\"{}{}/></svg> {}</span>",
-        color_of(chart, i), series.width, series.dashed ? dashes : "", series.faint ? half : "", escape(series.name));
+        R"(<span><svg class="key" viewBox="0 0 26 8" width="26" height="8" aria-hidden="true">{}</svg> {}</span>)",
+        piece_of_line(chart, i, 0, 4), escape(chart.series[i].name));
   }
   return out + "</div>";
 }

@@ -27,6 +27,9 @@ struct Chart {
 /// it says so.
 std::string svg(const Chart& chart);
 
+/// The chart as an SVG file that needs no page: with its title above, the names of its lines below, and its styles.
+std::string picture(const Chart& chart);
+
 /// The names of a chart's lines, each after a piece of its line, as markup that breaks where there is no room.
 std::string legend(const Chart& chart);
 

@@ -14,12 +14,7 @@ from ._core.nn import _with_attention
 from ._core.report import chart as _chart
 from ._core.report import heat_map as _heat_map
 
-# Okabe and Ito's palette: as apps/report/chart.cpp draws lines.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_STYLE = (
-    "<style>text{font:13px sans-serif;fill:currentColor}.grid{stroke:#8884;stroke-width:1}"
-    ".axis{stroke:currentColor;stroke-width:1}.title{font-weight:600}</style>"
-)
+_STYLE = "<style>text{font:13px sans-serif;fill:currentColor}</style>"
 
 
 def _write(path: str | PathLike[str], text: str) -> None:
@@ -82,25 +77,7 @@ def line_chart(
         (name, np.asarray(x, dtype=float).tolist(), np.asarray(y, dtype=float).tolist(), len(x) < 40)
         for name, x, y in lines
     ]
-    svg = _chart(title, x_label, y_label, listed, log_y)
-    names, x, row = "", 74, 0
-    for i, (name, *_) in enumerate(lines):
-        width = 44 + 8 * len(name)
-        if x + width > 720 and x > 74:
-            x, row = 74, row + 1
-        y = 348 + 20 * row
-        names += (
-            f'<line x1="{x}" y1="{y - 4}" x2="{x + 24}" y2="{y - 4}" stroke="{_COLOURS[i % 6]}" stroke-width="2.5"/>'
-        )
-        names += f'<text x="{x + 30}" y="{y}">{html.escape(name)}</text>'
-        x += width
-    height = 358 + 20 * row
-    head, rest = svg.split(">", 1)
-    head = head.replace(
-        'viewBox="0 0 720 330"', f'viewBox="0 -20 720 {height + 20}" xmlns="http://www.w3.org/2000/svg" width="720"'
-    )
-    caption = f'<text class="title" x="74" y="-4">{html.escape(title)}</text>' if title else ""
-    return Picture(f"{head}>{_STYLE}{caption}{rest.removesuffix('</svg>')}{names}</svg>")
+    return Picture(_chart(title, x_label, y_label, listed, log_y))
 
 
 class AttentionMaps(Sequence[Tensor]):

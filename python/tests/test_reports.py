@@ -187,3 +187,11 @@ def test_charts_of_ones_own_numbers():
 
     xml.dom.minidom.parseString(picture.svg)
     assert "a &amp; b" in picture.svg and "&lt;mine&gt;" in picture.svg
+    text = [node.firstChild.data for node in xml.dom.minidom.parseString(picture.svg).getElementsByTagName("text")]
+    assert text[0] == "<mine>" and text[-2:] == ["a & b", "c"]
+    # Each name stands after a piece of its own line's colour.
+    strokes = re.findall(r'<path[^>]* stroke="(#\w+)"', picture.svg)
+    assert re.findall(r'<line [^>]*stroke="(#\w+)"', picture.svg)[-2:] == strokes and len(set(strokes)) == 2
+    many = eg.line_chart([(f"a long name of line {i}", [0, 1], [i, 2]) for i in range(9)]).svg
+    height = float(re.search(r'viewBox="0 0 720 (\d+)"', many).group(1))
+    assert height > 330 + 40 and max(float(y) for y in re.findall(r'<text x="\d+" y="(\d+)">', many)) < height
