@@ -1,6 +1,7 @@
 """Shows how a run goes: a bar on a terminal and in a notebook, nothing in a pipe."""
 
 import html
+import os
 import sys
 import time
 from typing import Any
@@ -15,6 +16,13 @@ def _notebook_display() -> Any:
     from IPython import display  # type: ignore
 
     return display
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80  # some terminals say 0
+    except (OSError, ValueError):
+        return 80
 
 
 def clock(seconds: float) -> str:
@@ -63,7 +71,9 @@ class Progress:
                 self._handle.update(shown)
             return
         filled = int(24 * share)
-        sys.stderr.write(f"\r\x1b[K[{'#' * filled}{'.' * (24 - filled)}] {words}")
+        # A line that is wrapped could not be taken back; the last column is the cursor's.
+        line = f"[{'#' * filled}{'.' * (24 - filled)}] {words}"[: _columns() - 1]
+        sys.stderr.write(f"\r\x1b[K{line}")
         sys.stderr.flush()
         self._on_line = True
 

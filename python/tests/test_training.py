@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -516,6 +517,26 @@ def test_a_bar_is_drawn_on_terminals_alone(tmp_path):
     assert b"step 6/6" in said and b"[####" in said and b"test step 6" in said
     piped = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300)
     assert piped.stdout == piped.stderr == b""
+    bars = [line.removeprefix("\x1b[K") for line in said.decode().split("\r") if line.startswith("\x1b[K[")]
+    assert bars and max(map(len, bars)) < 80  # the terminal has no size of its own
+
+
+def test_a_bar_fits_on_one_line_of_its_terminal(monkeypatch):
+    pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
+    from equigrad._progress import Progress
+
+    parent, child = pty.openpty()
+    for columns in (20, 80, 200):
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with open(child, "w", closefd=False) as terminal:
+            monkeypatch.setattr(sys, "stderr", terminal)
+            Progress(None).update(123456, 999999, "loss 0.1234  accuracy 97.5 %  123456 images/s " + 9 * "and more ")
+            monkeypatch.undo()
+        drawn = os.read(parent, 4096).decode()
+        assert drawn.startswith("\r\x1b[K[##")
+        assert len(drawn) - len("\r\x1b[K") == min(columns - 1, 177) or columns == 200
+        assert ("and more" in drawn) == (columns == 200)
+    os.close(parent), os.close(child)
 
 
 def test_a_notebook_gets_one_output_that_is_updated(tmp_path, monkeypatch):
