@@ -334,6 +334,8 @@ class Run:
     def plot(self, *metrics: str, x: str = "step", log: bool = False) -> Picture:
         """A chart of the named numbers of all steps and evaluations (default: the loss); x is "step" or "epoch"."""
         lines: list[tuple[str, Any, Any]] = []
+        if x not in ("step", "epoch"):
+            raise _core.ValueError(f"plot: x is 'step' or 'epoch', not {x!r}")
         for name in metrics or ("loss",):
             before = len(lines)
             for split, curves in (("train", self.metrics.train), ("test", self.metrics.test)):
@@ -381,18 +383,24 @@ def _python_name(key: str) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """An option as JSON has it."""
+    """An option as JSON has it, which knows no nan."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if name == "dtype" and (dtype := _dtypes.name_of(value)) is not None:
         return str(dtype)
     if isinstance(value, np.generic):
-        return value.item()
+        return _plain(name, value.item())
     if isinstance(value, (list, tuple)):
         return [_plain(name, one) for one in value]
+    _require_finite("train", name, value)
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise TypeError(f"train: {name} is a {type(value).__name__}, which is no text, number or path")
+
+
+def _require_finite(who: str, name: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _core.ValueError(f"{who}: {name} is {value}; give a finite number")
 
 
 def _options(model: str, config: Any, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:

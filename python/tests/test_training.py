@@ -348,6 +348,9 @@ def test_images_in_memory(tmp_path, rng):
         ("drop_every has no effect", ValueError, {"drop_every": 5}),
         ("optimizer", ValueError, {"optimizer": "adamv"}),
         ("lr is a dict", TypeError, {"lr": {}}),
+        ("train: lr is nan; give a finite number", ValueError, {"lr": float("nan")}),
+        ("train: clip is inf; give a finite number", ValueError, {"clip": np.float32("inf")}),
+        ("train: lr is nan; give a finite number", ValueError, {"config": {"lr": float("nan")}}),
         ("/nowhere/at/all: neither a dataset", (OSError, ValueError), {"data": "/nowhere/at/all"}),
         ("there is no model 'vti'; did you mean vit?", ValueError, {"model": "vti"}),
         ("which model?", TypeError, {"model": None}),
@@ -497,6 +500,9 @@ def test_plots_are_pictures(tmp_path):
     assert run._repr_html_().count("<svg") == 1 and "step 4" in repr(run)
     with pytest.raises(eg.ValueError, match="did you mean loss"):
         run.plot("los")
+    with pytest.raises(eg.ValueError, match="x is 'step' or 'epoch', not 'steps'"):
+        run.plot("loss", x="steps")
+    assert "epoch" in run.plot("loss", x="epoch").svg
     with pytest.raises(KeyError, match="did you mean loss"):
         run.metrics.train["losss"]
 
