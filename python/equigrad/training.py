@@ -415,13 +415,11 @@ def _options(model: str, config: Any, options: dict[str, Any]) -> tuple[dict[str
     kind = (config or {}).get("model", "bert" if model == "mlm" else model)
     if kind != ("bert" if model == "mlm" else model):
         raise _core.ValueError(f"train: the config is of a {kind}, not of a {model}")
-    # What a run says of itself is no wish.
-    base = {
-        name: value
-        for name, value in (config or {}).items()
-        if name not in ("model", "resume") or (name == "resume" and value)
-    }
-    if "resume" in base:
+    # What a run says of itself is no wish: a config with every option is a run's, and its folder is taken.
+    of_a_run = config is not None and {_python_name(name) for name in config} >= train_options(model).keys()
+    own = {"model", "resume", "out", "overwrite"} if of_a_run else {"model"}
+    base = {name: value for name, value in (config or {}).items() if name not in own}
+    if base.pop("resume", ""):
         raise _core.ValueError("train: 'resume' is not taken from a config; give resume=")
     nowhere = options.get("out", "") is None
     given = {

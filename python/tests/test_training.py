@@ -399,12 +399,20 @@ def test_options_are_listed_and_known_to_type_checkers():
         eg.train_options("gtp2")
 
 
-def test_a_config_is_a_dict_or_a_file_and_options_go_before_it(tmp_path):
+def test_a_config_is_a_dict_or_a_file_and_options_go_before_it(tmp_path, monkeypatch):
     first = trained("vit", tmp_path, tmp_path / "first", steps=2)
     second = eg.train("vit", config=first.config, out=tmp_path / "second")
     third = eg.train("vit", config=tmp_path / "first" / "config.json", out=tmp_path / "third", steps=1)
     assert files_of(first.folder)["model.safetensors"] == files_of(second.folder)["model.safetensors"]
     assert third.step == 1 and third.config["dim"] == 16
+    monkeypatch.chdir(tmp_path)
+    for config in (first.config, eg.train(resume=first, steps=3).config, "first/config.json"):
+        again = eg.train("vit", config=config)  # a run's own folder is not wished for
+        assert again.folder.parent == Path("out") and again.config["dim"] == 16 and again.step >= 2
+    named = eg.train("vit", "shapes", config={**SMALL_VIT, "steps": 1, "out": "named"})
+    assert named.folder == Path("named")  # a config of one's own is taken at its word
+    with pytest.raises(eg.ValueError, match="already holds a run"):
+        eg.train("vit", "shapes", config={**SMALL_VIT, "steps": 1, "out": "named"})
     (tmp_path / "wrong.json").write_text("{")
     for config, error, words in [
         (tmp_path / "nothing.json", eg.FileError, "nothing.json: No such file"),
