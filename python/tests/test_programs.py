@@ -104,6 +104,11 @@ def test_there_are_twelve_of_at_most_fifteen_lines():
     assert sorted(sections()) == [program.name for program in PROGRAMS]
 
 
+def test_the_first_one_learns_more_than_chance():
+    found = re.search(r"accuracy on the test images: (\d+)%", sections()["01_own_images.py"])
+    assert found is not None and int(found.group(1)) >= 90  # of two classes
+
+
 def test_the_comparison_sees_another_output(tmp_path):
     program = tmp_path / "01_other.py"
     program.write_text('"""Other."""\nprint(1)\n')
