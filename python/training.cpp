@@ -1,7 +1,6 @@
 // Training runs: the trainers of the program, with their options by name.
 
 #include "core/base/words.h"
-#include "training/blocks_mark.h"
 #include "training/fine_tuning.h"
 #include "training/language/classify.h"
 #include "training/language/difm_task.h"
@@ -187,10 +186,12 @@ const std::vector<Kind>& kinds() {
 class PyTrainer {
 public:
   explicit PyTrainer(Opened opened) : opened_(std::move(opened)) {}
-  Trainer& trainer() { return *opened_.trainer; }
-  const Trainer& trainer() const { return *opened_.trainer; }
+  Trainer& trainer() { return *there(); }
+  const Trainer& trainer() const { return *there(); }
+  /// Ends the trainer and frees its folder; whoever still holds this is refused.
+  void close() { opened_.trainer.reset(); }
   const std::string& out() const { return opened_.out; }
-  /// The run ends after the present step. From any thread.
+  /// The run ends after the present step, or after the first one where none was taken yet. From any thread.
   void end() { ends_ = true; }
 
   /// Trains to the end on this thread, without the interpreter's lock but in tell(). What a signal's handler or tell()
@@ -198,8 +199,7 @@ public:
   std::string run(nb::handle tell) {
     const nb::gil_scoped_release unlocked;
     Teller teller{tell, stop_};
-    stop_ = false;
-    ends_ = false;
+    stop_ = false; // ends_ stays: a wish from before the first step holds
     training::Callbacks calls;
     calls.step = [&](const training::Record& r) { teller("step", record_text(r)); };
     calls.test = [&](const training::Record& r) { teller("test", record_text(r)); };
@@ -219,6 +219,11 @@ public:
   }
 
 private:
+  Trainer* there() const {
+    if (opened_.trainer == nullptr) throw ValueError("train: the run is over");
+    return opened_.trainer.get();
+  }
+
   /// Calls tell(what, value) with the lock, after signals were looked at; the first that raises stops the run.
   struct Teller {
     nb::handle tell;
@@ -306,14 +311,6 @@ void save_vit(const nn::Vit& model, const std::vector<std::string>& classes, con
   released([&, path = folder.str()] { training::save_vision_model(model, *config, pixels, path); });
 }
 
-/// "" for a folder whose model is as it seems.
-std::string key_note(const std::string& folder) {
-  const auto mark = training::read_blocks_mark(folder);
-  return mark ? fmt::format("{}: its blocks carry the permutations of {}; without them the model is another function",
-                            folder, mark->key.empty() ? "a run's seed" : "key " + mark->key)
-              : std::string();
-}
-
 } // namespace
 
 void bind_training(nb::module_& parent) {
@@ -321,6 +318,7 @@ void bind_training(nb::module_& parent) {
   nb::class_<PyTrainer>(m, "Trainer", "A run that is open: it holds the lock of its run folder.")
       .def("run", &PyTrainer::run, "tell"_a, "Trains to the end; tell(what, value) is called on the way.",
            nb::sig("def run(self, tell: collections.abc.Callable[[str, str], typing.Any]) -> str"))
+      .def("close", &PyTrainer::close, "Frees the run folder.")
       .def("end", &PyTrainer::end, "Ends the run after the present step.")
       .def(
           "test",
@@ -360,11 +358,7 @@ void bind_training(nb::module_& parent) {
       .def(
           "plain_weights",
           [](const PyTrainer& self, std::size_t variant) { return dict_of(self.trainer().plain_weights(variant)); },
-          "variant"_a, nb::sig("def plain_weights(self, variant: int) -> dict[str, equigrad._core.Tensor]"))
-      .def(
-          "average",
-          [](const PyTrainer& self, std::size_t variant) { return to_python(self.trainer().average(variant)); },
-          "variant"_a, nb::sig("def average(self, variant: int) -> list[equigrad._core.Tensor]"));
+          "variant"_a, nb::sig("def plain_weights(self, variant: int) -> dict[str, equigrad._core.Tensor]"));
   m.def("open", &open_trainer, "model"_a, "options"_a, "resume"_a = "", "nowhere"_a = false,
         "train"_a.none() = nb::none(), "test"_a.none() = nb::none(), "Opens a run, new or resumed.",
         nb::sig("def open(model: str, options: str, resume: str = '', nowhere: bool = False, train: "
@@ -376,7 +370,6 @@ void bind_training(nb::module_& parent) {
                 "None"));
   m.def("model_of_run", &model_of_run, "folder"_a, "Which model a run or checkpoint folder trained.");
   m.def("options", &option_table_text, "The options of every model, as JSON.");
-  m.def("key_note", &key_note, "folder"_a, "What is to be known of a model folder whose blocks are permuted.");
 }
 
 } // namespace eg::python

@@ -10,12 +10,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 
 namespace eg::training {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Says that the results in a run folder are those of its last step; away while the run trains.
+std::string complete_mark(const std::string& folder) { return join_path(folder, "complete.json"); }
+
+void unmark_complete(const std::string& folder) {
+  std::error_code code;
+  std::filesystem::remove(complete_mark(folder), code);
+  if (code) throw FileError(fmt::format("{}: cannot remove: {}", complete_mark(folder), code.message()));
+}
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -88,6 +98,7 @@ public:
       : run_(run), options_(run.options_), callbacks_(callbacks), stop_(stop) {
     if (options_.out.empty()) return;
     run_.claim_folder();
+    unmark_complete(options_.out);
     write_json(join_path(options_.out, "config.json"), recorded_options(*run_.task_));
     const std::int64_t known = run_.step_ - (run_.unwritten_.empty() ? 0 : 1);
     metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : known,
@@ -184,7 +195,9 @@ private:
 void Run::run(const RunCallbacks& callbacks, StopFlag stop) {
   first_ = step_;
   Loop(*this, callbacks, stop).train();
-  if (!options_.out.empty()) task_->save_result(options_.out);
+  if (options_.out.empty()) return;
+  task_->save_result(options_.out);
+  write_json(complete_mark(options_.out), nlohmann::ordered_json{{"step", step_}});
 }
 
 } // namespace eg::training

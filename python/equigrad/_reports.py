@@ -15,16 +15,16 @@ from ._core.data import ImageDataset, Loader, open_dataset
 from ._core.hub import Model as HubModel
 from ._core.nn import Module
 from ._pictures import Page
-from .training import Record, Run, _images, _record
+from .training import Record, Run, _images, _is_pair, _record, _require_finite, open_run
 
 Folder = Union[str, os.PathLike[str]]
 
 
-def _run_folder(run: Run | Folder) -> str:
+def _run_folder(run: Run | Folder, who: str = "report") -> str:
     if not isinstance(run, Run):
         return os.fspath(run)
     if run.folder is None:
-        raise _core.ValueError("report: the run wrote no folder (out=None); give it one to report on it")
+        raise _core.ValueError(f"{who}: the run wrote no folder (out=None); give it one")
     return os.fspath(run.folder)
 
 
@@ -73,8 +73,7 @@ class Evaluation:
     count: int
 
     def __str__(self) -> str:
-        right = "" if math.isnan(self.accuracy) else f", accuracy {100 * self.accuracy:.2f} %"
-        return f"loss {self.loss:.4f}{right} on {self.count} samples"
+        return f"loss {self.loss:.4f}, accuracy {100 * self.accuracy:.2f} % on {self.count} samples"
 
 
 @overload
@@ -132,8 +131,8 @@ def evaluate(
 def _evaluate_run(run: Run | Folder, data: Any) -> Record:
     if data is not None:
         raise TypeError("evaluate: a run is measured on its own test data; for other data give run.model")
-    folder = _run_folder(run)
-    trainer = _training.open(_training.model_of_run(folder), "{}", folder, True)
+    _run_folder(run, "evaluate")
+    trainer = (run if isinstance(run, Run) else open_run(run))._opened("evaluate")
     return _record(json.loads(trainer.test()))
 
 
@@ -151,8 +150,8 @@ def _batches(
         return ((batch.images, batch.labels) for batch in (data.batch(0, i) for i in range(len(data))))
     if isinstance(data, (str, os.PathLike)):
         data = open_dataset(os.fspath(data), split, data_dir=os.fspath(data_dir), size=size, limit=limit)
-    if isinstance(data, ImageDataset) or (isinstance(data, tuple) and len(data) == 2):
-        images = _images("data", data)
+    if isinstance(data, ImageDataset) or _is_pair(data):
+        images = _images("data", data, "evaluate")
         assert images is not None
         loader = Loader(images, batch_size=batch_size, shuffle=False, workers=0, mean=mean, std=std)
         return ((batch.images, batch.labels) for batch in (loader.batch(0, i) for i in range(len(loader))))
@@ -274,7 +273,9 @@ def attack(
         "pretraining": pretraining,
         "rounds": rounds,
     }
-    return Attacks(json.loads(_report.attack(json.dumps(given), seed)))
+    for option, value in given.items():
+        _require_finite("attack", option, value)
+    return Attacks(json.loads(_report.attack(json.dumps(given, allow_nan=False), seed)))
 
 
 def attacks() -> dict[str, dict[str, Any]]:

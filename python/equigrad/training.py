@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -63,6 +64,8 @@ _OTHER_NAMES = {
 Model = Literal["vit", "deit", "bert", "mlm", "gpt2", "llama", "difm"]
 Images = Union[ImageDataset, tuple[Any, Any]]
 Data = Union[str, os.PathLike[str], Images]
+_Sets = tuple[Union[ImageDataset, None], Union[ImageDataset, None]]
+_IN_MEMORY = " (in memory)"  # the end of such data's name in a config
 
 
 @dataclass(frozen=True)
@@ -263,6 +266,7 @@ class Run:
         self._lines = lines
         self._metrics: Metrics | None = None
         self._trainer: Any = None
+        self._data: _Sets = (None, None)  # where they are in memory
         self._models: dict[str, Module] | None = None
         self._plain: Module | None = None
 
@@ -313,19 +317,38 @@ class Run:
             return
         if self.folder is None:
             raise _core.ValueError("run.model: the run was interrupted and wrote no folder; there is no model")
-        self._trainer = _training.open(self.kind, "{}", os.fspath(self.folder), True)
+        self._trainer = self._opened("run.model")
         self._close()
+
+    def _opened(self, who: str) -> Any:
+        """The trainer of the folder, which takes no lock."""
+        if self.folder is None:
+            raise _core.ValueError(f"{who}: the run wrote no folder (out=None)")
+        if self._data[0] is None and str(self.config.get("data", "")).endswith(_IN_MEMORY):
+            raise _core.ValueError(
+                f"{who}: {self.folder} was trained on data in memory; "
+                f"open it with eg.open_run({os.fspath(self.folder)!r}, data=..., test=...)"
+            )
+        return _training.open(self.kind, "{}", os.fspath(self.folder), True, *self._data)
 
     def _close(self) -> None:
         """Takes the models out of the trainer, which holds the lock of the folder."""
         if self._trainer is not None:
-            _ = self.models, self.model
-            self._trainer = None
+            try:
+                _ = self.models, self.model
+            finally:
+                self._drop()
+
+    def _drop(self) -> None:
+        """Frees the folder, whoever holds the trainer: an error's traceback does, and a notebook keeps the last one."""
+        trainer, self._trainer = self._trainer, None
+        if trainer is not None:
+            trainer.close()
 
     def stop(self) -> None:
         """Ends the run after the present step, as if it were the last one: with an evaluation and all results.
 
-        From any thread.
+        From any thread; in on_begin: after the first step.
         """
         if self._trainer is None:
             raise _core.ValueError("run.stop(): the run does not train")
@@ -434,51 +457,56 @@ def _options(model: str, config: Any, options: dict[str, Any]) -> tuple[dict[str
     )
 
 
-def _images(what: str, data: Any) -> ImageDataset | None:
+def _is_pair(data: Any) -> bool:
+    """Whether it is (images, labels), as a tuple or a list, and not two batches of (inputs, labels)."""
+
+    def is_two(one: Any) -> bool:
+        return isinstance(one, (tuple, list)) and len(one) == 2
+
+    def is_batch(one: Any) -> bool:
+        return is_two(one) and getattr(one[0], "shape", ()) != ()
+
+    return is_two(data) and not (is_batch(data[0]) and is_batch(data[1]))
+
+
+def _images(what: str, data: Any, who: str = "train") -> ImageDataset | None:
     """Images in memory; None for a name or a path."""
     if isinstance(data, ImageDataset):
         return data
-    if isinstance(data, (tuple, list)) and len(data) == 2:
+    if _is_pair(data):
         shape = getattr(data[0], "shape", ())
         if len(shape) == 4 and shape[3] in (1, 3) and shape[1] not in (1, 3):
             raise _core.ShapeError(
-                f"train: {what} has images {list(shape)}; give [N, channels, H, W]: images.transpose(0, 3, 1, 2)"
+                f"{who}: {what} has images {list(shape)}; give [N, channels, H, W]: images.transpose(0, 3, 1, 2)"
             )
         return ArrayDataset(data[0], data[1])
     if data is None or isinstance(data, (str, os.PathLike)):
         return None
     raise TypeError(
-        f"train: {what} is a {type(data).__name__}; give a name, a path, a dataset, or (images, labels) with "
+        f"{who}: {what} is a {type(data).__name__}; give a name, a path, a dataset, or (images, labels) with "
         "images u8 [N, C, H, W]"
     )
 
 
-def _sources(
-    model: str, data: Any, test: Any, given: dict[str, Any]
-) -> tuple[ImageDataset | None, ImageDataset | None]:
-    train_set, test_set = _images("data", data), _images("test", test)
-    if (
-        isinstance(data, (tuple, list))
-        and isinstance(test, (tuple, list))
-        and train_set is not None
-        and test_set is not None
-    ):
+def _sources(model: str, data: Any, test: Any, given: dict[str, Any], who: str = "train") -> _Sets:
+    train_set, test_set = _images("data", data, who), _images("test", test, who)
+    if _is_pair(data) and _is_pair(test):
         # The classes of both: a test set need not have one of each.
         names = max(train_set.class_names, test_set.class_names, key=len)
         train_set, test_set = (ArrayDataset(*pair, class_names=names) for pair in (data, test))
     if data is not None and train_set is None:
         given["data"] = os.fspath(data)
     if test is not None and test_set is None:
-        raise TypeError("train: test goes with data in memory; a data set's name or path has its own test part")
+        raise TypeError(f"{who}: test goes with data in memory; a data set's name or path has its own test part")
     if (train_set is None) != (test_set is None):
         given_one, missing = ("data", "test") if test_set is None else ("test", "data")
         raise _core.ValueError(
-            f"train: {given_one} is in memory, so {missing} must be given as well: {missing}=(images, labels)"
+            f"{who}: {given_one} is in memory, so {missing} must be given as well: {missing}=(images, labels)"
         )
     if train_set is not None:
         if model not in ("vit", "deit"):
-            raise _core.ValueError(f"train: {model} takes no images; data is a name or a path")
-        given["data"] = f"{train_set.name} (in memory)"
+            raise _core.ValueError(f"{who}: {model} takes no images; data is a name or a path")
+        given["data"] = train_set.name + _IN_MEMORY
     return train_set, test_set
 
 
@@ -561,8 +589,9 @@ def train(
     Callback. run.stop() in one of them ends the run after the step. progress: None shows a bar on a terminal and in a
     notebook; True writes lines elsewhere as well.
 
-    Ctrl-C, and an error in a callback, end the run after the present step with a checkpoint; resume=FOLDER (a run or
-    one of its checkpoints) goes on from there and ends with the bits of a run that was never stopped.
+    Ctrl-C, and an error in a callback, end the run after the present step; a run with a folder leaves a checkpoint.
+    resume=FOLDER (a run or one of its checkpoints) goes on from there and ends with the bits of a run that was never
+    stopped.
     """
     folder = resume.folder if isinstance(resume, Run) else None if resume is None else Path(os.fspath(resume))
     if isinstance(resume, Run) and folder is None:
@@ -582,31 +611,42 @@ def train(
     listed = [_Functions(on_step, on_epoch, on_evaluation), *_listed(callbacks)]
     base, given, nowhere = _options(model, config, dict(options))
     images = _sources(model, data, test, given)
-    if base.get("data", "").endswith(" (in memory)") and "data" not in given:
+    if str(base.get("data", "")).endswith(_IN_MEMORY) and "data" not in given:
         raise _core.ValueError("train: the config is of a run on data in memory; give data= and test= again")
     if folder is not None and images[0] is None and "data" not in given:
         _require_data_on_disk(folder)
     for name in given.keys() & _OTHER_NAMES.keys():
         if _OTHER_NAMES[name] in {"progress", "resume", "test"} | train_options(model).keys():
             raise _core.ValueError(f"train: there is no option '{name}'; here it is {_OTHER_NAMES[name]}")
-    wishes = json.dumps({"config": base, "given": given})
+    wishes = json.dumps({"config": base, "given": given}, allow_nan=False)
     try:
         trainer = _training.open(model, wishes, os.fspath(folder) if folder is not None else "", nowhere, *images)
     except _core.Error as error:
-        words = re.sub(r"(?<![\w-])--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), str(error))
-        if words == str(error):
-            raise
-        raise type(error)(words) from None  # the program's flags are options here
-    return _trained(model, trainer, listed, Progress(progress))
+        raise _in_python(error) from None
+    return _trained(model, trainer, images, listed, Progress(progress))
+
+
+def _in_python(error: _core.Error) -> _core.Error:
+    """The error with the program's flags as arguments: --out X is out='X' here."""
+
+    def argument(flag: re.Match[str]) -> str:
+        name, value = flag[1].replace("-", "_"), flag[2]
+        if value is not None:
+            return f"{name}={shlex.split(value)[0]!r}"
+        return f"{name}=True" if known.get(name, {}).get("default") is False else name
+
+    known = train_options()
+    words = re.sub(r"(?<![\w-])--([a-z][a-z-]*)(?: ('[^']*'|\S+)(?= to go on| can be used))?", argument, str(error))
+    return error if words == str(error) else type(error)(words)
 
 
 def _require_data_on_disk(folder: Path) -> None:
     config = folder / "config.json"
-    if config.exists() and json.loads(config.read_text(encoding="utf-8")).get("data", "").endswith(" (in memory)"):
+    if config.exists() and json.loads(config.read_text(encoding="utf-8")).get("data", "").endswith(_IN_MEMORY):
         raise _core.ValueError(f"train: {folder} was trained on data in memory; give data= and test= again")
 
 
-def _trained(model: str, trainer: Any, callbacks: Sequence[Callback], progress: Progress) -> Run:
+def _trained(model: str, trainer: Any, images: _Sets, callbacks: Sequence[Callback], progress: Progress) -> Run:
     folder = Path(trainer.out) if trainer.out else None
     kept = (
         [line for line in _lines_of(folder) if line["step"] <= trainer.step]
@@ -614,7 +654,7 @@ def _trained(model: str, trainer: Any, callbacks: Sequence[Callback], progress: 
         else []
     )
     run = Run(model, json.loads(trainer.options), folder, kept)
-    run._trainer = trainer
+    run._trainer, run._data = trainer, images
     run.notes = list(trainer.notes)
     run.step, run.total_steps, run.steps_per_epoch = trainer.step, trainer.total_steps, trainer.steps_per_epoch
     teller = _Teller(run, callbacks, progress, trainer.unit)
@@ -622,21 +662,24 @@ def _trained(model: str, trainer: Any, callbacks: Sequence[Callback], progress: 
     for note in run.notes:
         progress.say(f"note: {note}")
     progress.begin(run.step)
+    began = run.step > 0  # before that, the folder may hold another run's checkpoints
     try:
         for one in callbacks:
             one.on_begin(run)
+        began = True
         result = json.loads(trainer.run(teller))
     except KeyboardInterrupt:
-        run._trainer = None
+        run._drop()
         progress.end(run.step, run.total_steps, "interrupted")
-        if folder is None:
-            raise
-        raise KeyboardInterrupt(
-            f"train: interrupted at step {run.step} of {run.total_steps}; "
-            f"go on with eg.train(resume={os.fspath(folder)!r})"
-        ) from None
+        there = folder is not None and began and any((folder / "checkpoints").glob("step-*"))
+        hint = f"; go on with eg.train(resume={os.fspath(folder)!r})" if folder is not None and there else ""
+        raise KeyboardInterrupt(f"train: interrupted at step {run.step} of {run.total_steps}{hint}") from None
+    except _core.Error as error:
+        run._drop()
+        progress.end(run.step, run.total_steps, "stopped by an error")
+        raise _in_python(error) from None
     except BaseException:
-        run._trainer = None
+        run._drop()
         progress.end(run.step, run.total_steps, "stopped by an error")
         raise
     run.seconds, run.skipped, run.best_step = result["seconds"], result["skipped"], result["best"]
@@ -644,18 +687,24 @@ def _trained(model: str, trainer: Any, callbacks: Sequence[Callback], progress: 
     if folder is not None:  # where an evaluation was made once more, its earlier line is gone
         run._lines, run._metrics = _lines_of(folder), None
     progress.end(run.step, run.total_steps, f"{teller.words()}  done in {clock(run.seconds)}")
-    for one in callbacks:
-        one.on_end(run)
-    run._close()
+    try:
+        for one in callbacks:
+            one.on_end(run)
+    finally:  # the folder's lock goes in any case
+        run._close()
     return run
 
 
-def open_run(folder: str | os.PathLike[str]) -> Run:
-    """The run in a folder that train() or the program made: options, numbers and, with its data at hand, models."""
+def open_run(folder: str | os.PathLike[str], data: Images | None = None, test: Images | None = None) -> Run:
+    """The run in a folder that train() or the program made: options, numbers and, with its data at hand, models.
+
+    data, test: the images of a run that was trained on data in memory, for its models and eg.evaluate.
+    """
     path = Path(os.fspath(folder))
     kind = _training.model_of_run(os.fspath(path))
     config_file = path / "config.json"
     config = json.loads(config_file.read_text(encoding="utf-8")) if config_file.exists() else {}
     run = Run(kind, config, path, _lines_of(path))
-    run.complete = (path / "model").exists() or (path / "model.safetensors").exists()
+    run._data = _sources(kind, data, test, {}, "open_run")
+    run.complete = (path / "complete.json").exists()  # which is away while a run trains
     return run

@@ -74,6 +74,7 @@ def test_evaluation_says_what_it_cannot_do(run):
         ((run.model,), TypeError, "data is needed"),
         ((3, "shapes"), TypeError, "model is a int"),
         ((run, "shapes"), TypeError, "own test data"),
+        ((eg.train("vit", "shapes", steps=1, out=None, **SMALL),), ValueError, "evaluate: the run wrote no folder"),
         ((run.model, 3), TypeError, "data is a int"),
         ((run.model, []), ValueError, "no samples"),
         ((run.model.patch_embedding, "shapes"), ValueError, "logits"),
@@ -167,6 +168,7 @@ def test_attacks_are_the_programs(tmp_path):
 
 def test_wrong_attacks_are_named():
     for options, words in [
+        ({"name": "weights", "noise": float("nan")}, "attack: noise is nan; give a finite number"),
         ({"name": "wieghts"}, "weights"),
         ({"scheme": "stip9"}, "stip9"),
         ({"base": "known"}, "known"),
@@ -177,6 +179,43 @@ def test_wrong_attacks_are_named():
         with pytest.raises(eg.ValueError, match=words):
             eg.attack(**options)
     assert "weights" in eg.attacks() and eg.attacks()["weights"]["sees"] and "noise" in eg.attack_defences()
+
+
+def in_memory(rng):
+    images, labels = rng.integers(0, 255, (24, 1, 8, 8)).astype("uint8"), rng.integers(0, 2, 24)
+    return images, labels
+
+
+def test_runs_on_data_in_memory_are_opened_with_it(tmp_path, rng):
+    data, test = in_memory(rng), in_memory(rng)
+    options = dict(steps=2, batch=8, patch=4, dim=8, heads=2, layers=1, mlp=8)
+    run = eg.train("vit", data, test=test, out=tmp_path / "run", **options)
+    assert eg.evaluate(run).loss == run.test.loss
+    closed = eg.open_run(run.folder)
+    assert closed.step == 2 and len(closed.metrics.train["loss"]) == 2
+    for ask, who in [
+        (lambda: closed.model, "run.model"),
+        (lambda: eg.evaluate(run.folder), "evaluate"),
+        (lambda: eg.evaluate(closed), "evaluate"),
+    ]:
+        with pytest.raises(eg.ValueError, match=f"{who}: .* was trained on data in memory; open it with eg.open_run"):
+            ask()
+    opened = eg.open_run(run.folder, data=data, test=test)
+    assert eg.evaluate(opened).loss == run.test.loss
+    assert all(eg.same_bits(a, b) for a, b in zip(opened.model.parameters(), run.model.parameters()))
+    with pytest.raises(eg.ValueError, match="open_run: data is in memory, so test must be given"):
+        eg.open_run(run.folder, data=data)
+
+
+def test_a_pair_may_be_a_list_and_two_batches_a_tuple(run, rng):
+    images, labels = rng.integers(0, 255, (8, 3, 16, 16)).astype("uint8"), rng.integers(0, 2, 8)
+    pair = eg.evaluate(run.model, (images, labels))
+    assert eg.evaluate(run.model, [images, labels]) == pair
+    pixels = images.astype("float32") / 255
+    batches = [(pixels[:4], labels[:4]), (pixels[4:], labels[4:])]
+    found = eg.evaluate(run.model, batches)
+    assert found.count == 8 and eg.evaluate(run.model, tuple(batches)) == found
+    assert eg.evaluate(run.model, [list(batch) for batch in batches]) == found
 
 
 def test_charts_of_ones_own_numbers():

@@ -218,6 +218,17 @@ def test_a_stop_that_is_asked_for_ends_the_run_with_its_results(tmp_path):
         run.stop()
 
 
+def test_a_stop_before_the_first_step_ends_the_run_after_it(tmp_path):
+    class AtOnce(eg.Callback):
+        def on_begin(self, run):
+            run.stop()
+
+    run = trained("gpt2", tmp_path, tmp_path / "run", steps=50, callbacks=AtOnce())
+    assert run.step == 1 and run.complete and run.test.step == 1
+    assert eg.train(resume=run, callbacks=AtOnce()).step == 2
+    assert trained("gpt2", tmp_path, None, steps=3, callbacks=eg.Callback()).step == 3
+
+
 def test_a_stop_from_another_thread(tmp_path):
     seen = []
 
@@ -264,13 +275,73 @@ def test_errors_in_callbacks_and_their_checkpoint(tmp_path):
         if record.step == 2:
             raise ZeroDivisionError("mine")
 
-    with pytest.raises(ZeroDivisionError, match="mine"):
+    with pytest.raises(ZeroDivisionError, match="mine") as raised:
         trained("gpt2", tmp_path, tmp_path / "run", steps=5, on_step=wrong)
+    assert eg.train(resume=tmp_path / "run", steps=2).step == 2  # while the traceback lives, as in a notebook
+    assert raised.value.__traceback__ is not None
     assert eg.open_run(tmp_path / "run").step == 2
     with pytest.raises(ZeroDivisionError):  # the last evaluation's
         trained("gpt2", tmp_path, tmp_path / "late", steps=2, on_evaluation=lambda run, record: 1 / 0)
     with pytest.raises(TypeError, match="derive from eg.Callback"):
         trained("gpt2", tmp_path, None, steps=5, callbacks=[print])
+
+
+def test_an_error_at_the_end_leaves_the_folder_free(tmp_path):
+    class Wrong(eg.Callback):
+        def on_end(self, run):
+            self.run = run
+            raise ZeroDivisionError("mine")
+
+    wrong = Wrong()
+    with pytest.raises(ZeroDivisionError, match="mine") as raised:
+        trained("gpt2", tmp_path, tmp_path / "run", steps=2, callbacks=wrong)
+    assert eg.train(resume=tmp_path / "run", steps=3).step == 3  # while the error and its run live
+    assert raised.value.__traceback__ is not None and wrong.run.step == 2 and wrong.run.model.parameter_count() > 0
+
+
+def test_an_interruption_says_how_to_go_on_where_that_can_be_done(tmp_path):
+    class Leaving(eg.Callback):
+        def on_begin(self, run):
+            raise KeyboardInterrupt
+
+    def leave(run, record):
+        raise KeyboardInterrupt
+
+    for how, out, resumable in [
+        ({"callbacks": Leaving()}, tmp_path / "early", False),
+        ({"on_step": leave}, None, False),
+        ({"on_step": leave}, tmp_path / "late", True),
+        ({"callbacks": Leaving(), "overwrite": True}, tmp_path / "late", False),
+    ]:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            trained("gpt2", tmp_path, out, steps=3, **how)
+        assert ("go on with eg.train(resume=" in str(raised.value)) == resumable, out
+        assert "train: interrupted at step" in str(raised.value)
+    with pytest.raises(KeyboardInterrupt, match="go on with"):
+        eg.train(resume=tmp_path / "late", callbacks=Leaving())
+    assert eg.train(resume=tmp_path / "late").step == 3
+
+
+def test_a_folder_knows_whether_its_run_is_complete(tmp_path):
+    def leave(run, record):
+        if record.step == 3:
+            raise KeyboardInterrupt
+
+    def complete():
+        return eg.open_run(tmp_path / "run").complete
+
+    trained("gpt2", tmp_path, tmp_path / "run", steps=2)
+    assert complete()
+    with pytest.raises(KeyboardInterrupt):  # it has the model of step 2 still
+        eg.train(resume=tmp_path / "run", steps=5, on_step=leave)
+    assert (tmp_path / "run" / "model").exists() and not complete()
+    eg.train(resume=tmp_path / "run", on_step=lambda run, record: run.stop())
+    assert complete()  # ended early, with its results
+    eg.train(resume=tmp_path / "run")
+    assert complete()
+    with pytest.raises(KeyboardInterrupt):
+        trained("gpt2", tmp_path, tmp_path / "run", steps=5, overwrite=True, on_step=leave)
+    assert not complete()
 
 
 def test_images_in_memory(tmp_path, rng):
@@ -375,6 +446,22 @@ def test_messages_name_options_not_flags(monkeypatch):
     monkeypatch.delenv("EQUIGRAD_DATA", raising=False)
     with pytest.raises(OSError, match="the folder that holds it with data_dir or EQUIGRAD_DATA"):
         eg.train("vit", "cifar10", steps=1)
+
+
+def test_messages_name_arguments_as_python_writes_them(tmp_path):
+    place = tmp_path / "a run"
+    trained("gpt2", tmp_path, place, steps=1)
+    with pytest.raises(eg.ValueError) as caught:
+        trained("gpt2", tmp_path, place, steps=1)
+    words = str(caught.value)
+    assert "--" not in words
+    assert words.endswith(f"give another out, or resume={str(place)!r} to go on, or overwrite=True")
+    trained("gpt2", tmp_path, place, steps=1, overwrite=True)
+    for out, known in [(place, "give another out, or overwrite=True"), (tmp_path / "b c", "can be used again")]:
+        with pytest.raises(eg.ValueError, match="smaller lr") as caught:  # from inside the run
+            trained("gpt2", tmp_path, out, steps=9, lr=1e30, overwrite=True, checkpoint_every=1 if out == place else 0)
+        assert "--" not in str(caught.value) and known in str(caught.value)
+    assert f"out={str(out)!r} can be used again" in str(caught.value)
 
 
 def test_a_run_without_steps_says_what_is_missing():
