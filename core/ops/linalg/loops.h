@@ -1,6 +1,6 @@
 #pragma once
-// Factorises matrices with plain loops, where there is no LAPACK (WebAssembly, machines without OpenBLAS) and in exact
-// mode. They add in one order that sizes alone determine and use no function but the square root, so their bits are the
+// Factorises matrices with plain loops, for exact mode and for machines without LAPACK: WebAssembly, or no OpenBLAS.
+// They add in one order that sizes alone determine and use no function but the square root, so their bits are the
 // same on every machine. Matrices are f64, packed row by row.
 
 #include <cstdint>

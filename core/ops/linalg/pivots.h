@@ -1,5 +1,5 @@
 #pragma once
-// Tells a singular matrix from one that is only badly scaled, by the pivots of its elimination.
+// Distinguishes a singular matrix from one that is only badly scaled, by the pivots of its elimination.
 
 #include <algorithm>
 #include <cmath>
