@@ -1,9 +1,9 @@
 """Saves tensors by name, and reads them again."""
 
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, Mapping
 
-from ._core import Tensor
+from ._core import Tensor, ValueError
 from ._core.data import load_safetensors, save_safetensors
 from ._core.nn import Module
 
@@ -12,8 +12,11 @@ def save(what: Module | Mapping[str, Any], path: str | PathLike[str]) -> None:
     """Writes a module's state_dict(), or tensors by name, as safetensors.
 
     The file is complete or not there. Raises TypeError for anything else; a model that is to become a folder with its
-    config is eg.hub's.
+    config is eg.hub's. Raises ValueError where the name promises another format.
     """
+    ending = fspath(path).rpartition(".")[2].lower()
+    if ending in ("npz", "npy", "pt", "pth", "pkl", "pickle", "bin", "ckpt", "h5"):
+        raise ValueError(f"save: the file is safetensors, and its name ends with .{ending}; call it NAME.safetensors")
     if isinstance(what, Module):
         what = what.state_dict()
     if not isinstance(what, Mapping):

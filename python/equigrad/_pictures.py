@@ -29,7 +29,9 @@ class Picture:
         self.svg = svg
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes it to a file, whose name usually ends with .svg."""
+        """Writes it to a file. Raises ValueError where its name ends as that of another kind of picture."""
+        if fspath(path).lower().endswith((".png", ".jpg", ".jpeg", ".gif", ".pdf", ".webp")):
+            raise _core.ValueError(f"save: the picture is SVG; call the file NAME.svg, not {fspath(path)}")
         _write(path, self.svg)
 
     def _repr_svg_(self) -> str:

@@ -510,7 +510,15 @@ def _sources(model: str, data: Any, test: Any, given: dict[str, Any], who: str =
     return train_set, test_set
 
 
+def _check_functions(**functions: Any) -> None:
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise TypeError(f"train: {name} is a {type(function).__name__}; give a function of (run, record)")
+
+
 def _listed(callbacks: Callback | Sequence[Callback]) -> list[Callback]:
+    if callable(callbacks) and not isinstance(callbacks, Callback):
+        raise TypeError("train: callbacks is a function; give it as on_step=, on_epoch= or on_evaluation=")
     found = [callbacks] if isinstance(callbacks, Callback) else list(callbacks)
     for one in found:
         if not isinstance(one, Callback):
@@ -608,6 +616,7 @@ def train(
             f"train: model is a {type(model).__name__}; it names what is trained: 'vit', 'bert', ... "
             "(a module of your own is trained with a tape and an optimizer: docs/python.md)"
         )
+    _check_functions(on_step=on_step, on_epoch=on_epoch, on_evaluation=on_evaluation)
     listed = [_Functions(on_step, on_epoch, on_evaluation), *_listed(callbacks)]
     base, given, nowhere = _options(model, config, dict(options))
     images = _sources(model, data, test, given)

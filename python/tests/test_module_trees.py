@@ -17,6 +17,12 @@ def test_tensors_are_saved_and_loaded(tmp_path):
     assert eg.same_bits(other[0].weight, model[0].weight)
     with pytest.raises(TypeError, match="give a module or tensors by name"):
         eg.save(eg.zeros(2), tmp_path / "x")
+    for name in ("weights.npz", "weights.pt", "W.NPY"):
+        with pytest.raises(eg.ValueError, match="the file is safetensors, and its name ends with"):
+            eg.save(model, tmp_path / name)
+        assert not (tmp_path / name).exists()
+    eg.save(model, tmp_path / "no.ending.at.all")
+    assert len(eg.load(tmp_path / "no.ending.at.all")) == 4
 
 
 def test_modules_are_listed_as_a_tree():

@@ -229,6 +229,8 @@ def test_charts_of_ones_own_numbers():
     text = [node.firstChild.data for node in xml.dom.minidom.parseString(picture.svg).getElementsByTagName("text")]
     assert text[0] == "<mine>" and text[-2:] == ["a & b", "c"]
     # Each name stands after a piece of its own line's colour.
+    with pytest.raises(eg.ValueError, match="the picture is SVG"):
+        picture.save("picture.PNG")
     strokes = re.findall(r'<path[^>]* stroke="(#\w+)"', picture.svg)
     assert re.findall(r'<line [^>]*stroke="(#\w+)"', picture.svg)[-2:] == strokes and len(set(strokes)) == 2
     many = eg.line_chart([(f"a long name of line {i}", [0, 1], [i, 2]) for i in range(9)]).svg

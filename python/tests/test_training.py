@@ -670,3 +670,14 @@ def test_runs_of_a_folder_that_was_killed_can_be_opened(tmp_path):
     assert opened.step == 2 and opened.metrics.test["step"].tolist() == [2] and opened.config["dim"] == 16
     with pytest.raises(eg.FileError):
         eg.open_run(tmp_path / "nothing")
+
+
+def test_callbacks_that_cannot_be_called_are_refused_before_a_folder_is_made(tmp_path):
+    for wrong, words in (
+        (dict(on_step=3), "on_step is a int; give a function"),
+        (dict(on_epoch="x"), "on_epoch is a str; give a function"),
+        (dict(callbacks=lambda run, record: None), "callbacks is a function; give it as on_step="),
+    ):
+        with pytest.raises(TypeError, match=words):
+            eg.train("vit", "shapes", steps=1, out=tmp_path / "run", **wrong)
+        assert not (tmp_path / "run").exists()
