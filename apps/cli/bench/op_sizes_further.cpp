@@ -10,6 +10,8 @@ Sample columns_of_wide(Draw& d) { return {{d(wide)}, {{"axes", List{0}}}}; }
 
 Sample rows_of_wide(Draw& d) { return {{d(wide)}, {{"axes", List{1}}}}; }
 
+Sample rows_of_tokens(Draw& d) { return {{d(tokens)}, {{"axes", List{1}}}}; }
+
 Sample along_rows(Draw& d) { return {{d(tokens)}, {{"axis", std::int64_t{-1}}}}; }
 
 template <bool cotangent> Sample normed(Draw& d) {
@@ -80,6 +82,58 @@ Sample after(const OpDef& op, Sample sample, Draw& d) {
 
 constexpr std::array further{
     SizedRow{&center_op, rows_of_wide},
+    SizedRow{&nansum_op, rows_of_wide},
+    SizedRow{&nanmean_op, rows_of_wide},
+    SizedRow{&median_op, rows_of_tokens},
+    SizedRow{&quantile_op,
+             [](Draw& d) {
+               return Sample{{d(tokens)}, {{"q", 0.9}, {"axes", List{1}}}};
+             }},
+    SizedRow{&searchsorted_op,
+             [](Draw& d) {
+               return Sample{{sort(d({1 << 16}), 0).values, d(tokens)}, {}};
+             }},
+    SizedRow{&masked_select_op,
+             [](Draw& d) {
+               return Sample{{d(tokens), gt(d(tokens), 0.0)}, {}};
+             }},
+    SizedRow{&outer_op,
+             [](Draw& d) {
+               return Sample{{d({1 << 17}), d({16})}, {}};
+             }},
+    SizedRow{&cross_op,
+             [](Draw& d) {
+               return Sample{{d({1 << 18, 3}), d({1 << 18, 3})}, {}};
+             }},
+    SizedRow{&block_diag_op,
+             [](Draw& d) {
+               return Sample{{d({512, 512}), d({512, 512})}, {}};
+             }},
+    SizedRow{&meshgrid_op,
+             [](Draw& d) {
+               return Sample{{d({1 << 17}), d({8})}, {}};
+             }},
+    SizedRow{&pad_mode_op,
+             [](Draw& d) {
+               return Sample{{d(images)}, {{"before", std::int64_t{1}}, {"after", std::int64_t{1}}}};
+             }},
+    SizedRow{&scatter_reduce_op,
+             [](Draw& d) {
+               return Sample{{d({1000, 512}), d.ids(tokens, 1000), d(tokens)},
+                             {{"axis", std::int64_t{0}}, {"reduce", std::string("mean")}}};
+             }},
+    SizedRow{&conv1d_op,
+             [](Draw& d) {
+               return Sample{{d({16, 64, 1024}), d({64, 64, 3})}, {}};
+             }},
+    SizedRow{&conv_transpose1d_op,
+             [](Draw& d) {
+               return Sample{{d({16, 64, 1024}), d({64, 64, 3})}, {}};
+             }},
+    SizedRow{&conv_transpose2d_op,
+             [](Draw& d) {
+               return Sample{{d({16, 64, 28, 28}), d({64, 64, 3, 3})}, {}};
+             }},
     SizedRow{&var_op, rows_of_wide},
     SizedRow{&std_op, rows_of_wide},
     SizedRow{&norm_op, rows_of_wide},
