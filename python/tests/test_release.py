@@ -156,7 +156,7 @@ def test_symbols_of_a_newer_system_are_seen(compiler, tmp_path, monkeypatch):
 
 def test_planted_faults_of_tags_and_size_are_seen(compiler, tmp_path, monkeypatch):
     plain = compiler("plain.so", PLAIN)
-    assert "is for a glibc after 2.35" in faults_of(tmp_path, [plain], tag="cp311-cp311-manylinux_2_36_x86_64")
+    assert "is for a glibc after 2.34" in faults_of(tmp_path, [plain], tag="cp311-cp311-manylinux_2_36_x86_64")
     assert "is not of the form" in faults_of(tmp_path, [plain], tag="cp311-cp311-linux_x86_64")
     assert "the tag wants _core.abi3.so" in faults_of(tmp_path, [plain], tag="cp312-abi3-manylinux_2_34_x86_64")
     assert faults_of(tmp_path, [plain], tag="cp312-abi3-manylinux_2_34_x86_64", module="_core.abi3.so") == ""
