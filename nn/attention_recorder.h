@@ -13,8 +13,8 @@ Tensor attention_logits(const Tensor& q, const Tensor& k, double scale);
 
 /// While it lives, every attention that runs on this thread (MultiHeadAttention, CrossAttention of Set Transformers,
 /// the vector-wise part of a DIFM) computes its intermediate values once more on the explicit path and leaves them
-/// here, in the order of the calls, without dropout. A tape hears both, a forward hook the call alone: q, k and v are
-/// what hooks made of them. Scopes nest: the innermost one records.
+/// here, in the order of the calls, without dropout. A tape records both passes. Forward hooks run in the first
+/// alone, and the second uses the q, k and v that they returned. Scopes nest: the innermost one records.
 class AttentionRecorder {
 public:
   struct Item {

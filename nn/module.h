@@ -87,8 +87,8 @@ public:
   void adopt(const Contents& contents);
   /// The modules that this one registered and their names, in order; not those inside them.
   std::vector<std::pair<std::string, Module*>> children() const;
-  /// Adds a hook to every call of this module, behind those that are there. Nothing is told of parts of it that are not
-  /// called as modules: embed() and head() of a model, logits() of an embedding, trace(). An `addend` that a call is
+  /// Adds a hook to every call of this module, behind those that are there. It does not run for methods other than
+  /// the call: embed() and head() of a model, logits() of an embedding, trace(). An `addend` that a call is
   /// given is one of its inputs and a part of its output. Copies have no hooks. Not to be called while the module
   /// computes in another thread. Returns a number for remove_forward_hook().
   std::uint64_t add_forward_hook(ForwardHook hook);

@@ -106,7 +106,7 @@ template <class O, class OfRun> O options_for(const Request& r, O options, OfRun
   return options;
 }
 
-/// The longest text that nobody asked for is not longer than what the model takes that the run begins from.
+/// Limits the default maximum length to that of the model that the run starts from.
 template <class O> void fit_context(const Request& r, O& o) {
   const bool asked = r.given.contains(training::option_key(o, o.context)) || !r.resume.empty() || !r.config.empty();
   if (asked || !o.start.begins()) return;
@@ -182,7 +182,7 @@ const std::vector<Kind>& kinds() {
   return table;
 }
 
-/// A trainer that Python holds. What it is told of a run passes through one function: tell(what, value).
+/// A trainer owned by Python. It reports every event of a run by one callback: tell(what, value).
 class PyTrainer {
 public:
   explicit PyTrainer(Opened opened) : opened_(std::move(opened)) {}

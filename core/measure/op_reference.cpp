@@ -202,7 +202,7 @@ std::string gradient_of(const OpDef& op) {
   return op.body != nullptr ? "that of these operations" : "yes; the tape keeps " + saved_by(op);
 }
 
-/// Whether a result of the row's samples lies in the memory of its input.
+/// Whether an output shares storage with the input in one of the row's samples.
 bool gives_views(const OpDef& op) {
   if (op.view == nullptr) return false;
   const std::vector<Sample> samples = op.samples(DType::f64);

@@ -598,8 +598,8 @@ def train(
     notebook; True writes lines elsewhere as well.
 
     Ctrl-C, and an error in a callback, end the run after the present step; a run with a folder leaves a checkpoint.
-    resume=FOLDER (a run or one of its checkpoints) goes on from there and ends with the bits of a run that was never
-    stopped.
+    resume=FOLDER (a run or one of its checkpoints) resumes there. The result has the bits of an uninterrupted
+    run.
     """
     folder = resume.folder if isinstance(resume, Run) else None if resume is None else Path(os.fspath(resume))
     if isinstance(resume, Run) and folder is None:

@@ -1,4 +1,4 @@
-"""Forward hooks, attention maps, tied weights, model folders of one's own models."""
+"""Forward hooks, attention maps, tied weights, saving custom models as folders."""
 
 import copy
 import gc

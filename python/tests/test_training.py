@@ -497,7 +497,7 @@ def test_a_config_is_a_dict_or_a_file_and_options_go_before_it(tmp_path, monkeyp
         again = eg.train("vit", config=config)  # a run's own folder is not wished for
         assert again.folder.parent == Path("out") and again.config["dim"] == 16 and again.step >= 2
     named = eg.train("vit", "shapes", config={**SMALL_VIT, "steps": 1, "out": "named"})
-    assert named.folder == Path("named")  # a config of one's own is taken at its word
+    assert named.folder == Path("named")  # out= of a hand-written config is kept
     with pytest.raises(eg.ValueError, match="already holds a run"):
         eg.train("vit", "shapes", config={**SMALL_VIT, "steps": 1, "out": "named"})
     (tmp_path / "wrong.json").write_text("{")

@@ -23,7 +23,7 @@ template <class T> Tensor rows_of(std::int64_t rows, std::int64_t columns, std::
 }
 
 /// Of C = alpha A B^T + beta C or, with `plain`, of alpha A B + beta C: in units of eps sum |a| |b|, entry by entry.
-/// What lies beside C in memory must stay.
+/// Elements outside of C must not change.
 template <class T>
 double largest_error(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, double beta, bool plain) {
   const Tensor a = rows_of<T>(m, k, k + 3, 1), b = plain ? rows_of<T>(k, n, n + 5, 2) : rows_of<T>(n, k, k + 5, 2);

@@ -259,7 +259,7 @@ TEST_CASE("metrics: names of event files, and a file that is none of ours") {
   CHECK(event_files(o.out).back() == folder.path("events.out.tfevents.99999999999.equigrad.008"));
 }
 
-TEST_CASE("training: what hears the progress of tests is gone when its run has ended, by an error too") {
+TEST_CASE("training: the progress callback of tests is removed when a run ends or throws") {
   VitTrainer trainer(small());
   int told = 0;
   training::Callbacks calls;

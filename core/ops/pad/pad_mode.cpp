@@ -66,7 +66,7 @@ std::vector<Tensor> body(const OpArgs& args) {
   return {index_select(args.in[0], b.axis, Tensor::from(places, {count}))};
 }
 
-/// By walking: each step beyond an end turns round, stays, or goes on from the other end.
+/// One step at a time: beyond an end the position is reflected, clamped, or wrapped.
 std::vector<Tensor> reference(const OpArgs& args) {
   const Border b = border_of(args);
   const std::string& mode = args.attrs.text("mode");
