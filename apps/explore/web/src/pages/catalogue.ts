@@ -369,7 +369,7 @@ export const catalogue: Page = {
           section.element.open = true;
           draw(section);
         }
-        chapters.querySelector(`[data-row="${CSS.escape(chosen)}"]`)?.scrollIntoView({ block: "center" });
+        chapters.querySelector(`[data-row="${CSS.escape(chosen)}"]`)?.scrollIntoView({ block: "center", behavior: "instant" as ScrollBehavior });
         void start([chosen]);
       }
     });
