@@ -4,26 +4,45 @@
 #include "core/threads/parallel.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 namespace eg::exact {
 
+namespace {
+
+/// 1.5 * 2^k; without a call where it is a normal number.
+double rounder_for(int k) {
+  if (k < -1022 || k > 1023) return std::ldexp(1.5, k);
+  return std::bit_cast<double>((static_cast<std::uint64_t>(k + 1023) << 52) | (std::uint64_t{1} << 51));
+}
+
+/// The least e with x < 2^e for a normal x, 0 for x = 0.
+int exponent_of(double x) {
+  const auto biased = static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52);
+  if (biased != 0) return biased - 1022;
+  int e = 0;
+  std::frexp(x, &e);
+  return e;
+}
+
+} // namespace
+
 Grids grids_for(double largest, std::int64_t count) {
   constexpr int safe = 400; // below, sums of 2^30 terms and the grids stay far from overflow
-  int e = 0;
-  std::frexp(largest, &e); // largest < 2^e
+  int e = exponent_of(largest);
   Grids grids;
   if (e > safe) {
     grids.scale = std::ldexp(1.0, -600);
     e -= 600;
   }
-  int log_count = 0;
-  while ((std::int64_t{1} << log_count) < count) ++log_count;
+  const auto log_count =
+      static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 1) - 1)));
   int k = e + log_count + 1;
   for (double& grid : grids.rounder) {
-    grid = std::ldexp(1.5, k);
+    grid = rounder_for(k);
     k -= 51 - log_count;
   }
   return grids;

@@ -6,9 +6,12 @@
 #include "core/threads/parallel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <numeric>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace eg {
@@ -169,29 +172,55 @@ void add_elements(DType dtype, const RowMove& m, const std::byte* source, std::b
 
 namespace {
 
-/// y += the terms of one target, by an exact sum; terms is scratch and is emptied.
-template <class T> void add_exactly(std::vector<double>& terms, T& y) {
-  if (terms.empty()) return;
-  terms.push_back(static_cast<double>(y));
-  y = static_cast<T>(exact::sum(terms));
-  terms.clear();
-}
+/// The numbers k in the order of their targets, and where those of each target begin.
+struct ByTarget {
+  std::vector<std::int64_t> order;
+  std::vector<std::int64_t> begins; // and where the last one's end
 
-/// order: the numbers k sorted by their target, those of one target together.
-void sort_by_target(std::vector<std::int64_t>& order, FunctionRef<std::int64_t(std::int64_t)> target) {
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return target(a) < target(b); });
-}
+  ByTarget(const std::int64_t* index, std::int64_t count) : order(static_cast<std::size_t>(count)) {
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return index[a] < index[b]; });
+    for (std::size_t i = 0; i < order.size(); ++i)
+      if (i == 0 || index[order[i]] != index[order[i - 1]]) begins.push_back(static_cast<std::int64_t>(i));
+    begins.push_back(count);
+  }
+};
 
-/// The sums of column j of slice o: target(k) is the row of y that k adds to; order lists the k sorted by it.
+/// The exact sums of columns of rows that lie apart: add() copies one of them, sums() empties it.
+template <class T> class GatheredSums {
+public:
+  explicit GatheredSums(std::int64_t columns) : columns_(columns), sums_(static_cast<std::size_t>(columns)) {}
+  void add(const T* row) { terms_.insert(terms_.end(), row, row + columns_); }
+  /// y[j] = the sum of column j of the rows that were added, and of y[j].
+  void sums(T* y) {
+    const bool single = std::ssize(terms_) == columns_;
+    if (single && std::all_of(y, y + columns_, [](T t) { return t == T(0); }) &&
+        std::all_of(terms_.begin(), terms_.end(), [](T t) { return std::isfinite(t); })) {
+      for (std::size_t j = 0; j < terms_.size(); ++j) y[j] = terms_[j] + T(0); // the sum of t and 0; never -0
+    } else {
+      add(y);
+      exact::column_sums(terms_.data(), std::ssize(terms_) / columns_, columns_, columns_, sums_.data());
+      for (std::size_t j = 0; j < sums_.size(); ++j) y[j] = static_cast<T>(sums_[j]);
+    }
+    terms_.clear();
+  }
+
+private:
+  std::int64_t columns_;
+  std::vector<T> terms_;
+  std::vector<double> sums_;
+};
+
+/// y[o, index[k], j] += source[o, k, j] for columns [first, last) of one slice, by exact sums.
 template <class T>
-void add_column_exactly(const RowMove& m, std::int64_t o, std::int64_t j, const std::vector<std::int64_t>& order,
-                        FunctionRef<std::int64_t(std::int64_t)> target, const T* source, T* y) {
-  std::vector<double> terms;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    terms.push_back(static_cast<double>(source[(o * m.count + order[i]) * m.inner + j]));
-    const bool last = i + 1 == order.size() || target(order[i + 1]) != target(order[i]);
-    if (last) add_exactly(terms, y[(o * m.extent + target(order[i])) * m.inner + j]);
+void add_columns_exactly(const RowMove& m, std::int64_t o, std::int64_t first, std::int64_t last, const ByTarget& by,
+                         const T* source, T* y) {
+  GatheredSums<T> sums(last - first);
+  for (std::size_t run = 0; run + 1 < by.begins.size(); ++run) {
+    const std::int64_t begin = by.begins[run], end = by.begins[run + 1];
+    for (std::int64_t i = begin; i < end; ++i)
+      sums.add(source + (o * m.count + by.order[static_cast<std::size_t>(i)]) * m.inner + first);
+    sums.sums(y + (o * m.extent + m.index_of(o)[by.order[static_cast<std::size_t>(begin)]]) * m.inner + first);
   }
 }
 
@@ -199,13 +228,15 @@ void add_column_exactly(const RowMove& m, std::int64_t o, std::int64_t j, const 
 
 void add_rows_exact(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
   if (!is_floating(dtype)) return add_rows(dtype, m, source, y); // integers add up exactly as they are
+  if (m.outer * m.count * m.inner == 0) return;
+  std::optional<ByTarget> shared;
+  if (m.shared) shared.emplace(m.index, m.count);
   visit_floating(dtype, [&]<class T>() {
     for_each_column_block(m, sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
-      const auto target = [index = m.index_of(o)](std::int64_t k) { return index[k]; };
-      std::vector<std::int64_t> order(static_cast<std::size_t>(m.count));
-      sort_by_target(order, target);
-      for (std::int64_t j = first; j < last; ++j)
-        add_column_exactly(m, o, j, order, target, typed<T>(source), typed<T>(y));
+      if (shared)
+        add_columns_exactly(m, o, first, last, *shared, typed<T>(source), typed<T>(y));
+      else
+        add_columns_exactly(m, o, first, last, ByTarget(m.index_of(o), m.count), typed<T>(source), typed<T>(y));
     });
   });
 }
@@ -214,11 +245,19 @@ void add_elements_exact(DType dtype, const RowMove& m, const std::byte* source, 
   if (!is_floating(dtype)) return add_elements(dtype, m, source, y);
   visit_floating(dtype, [&]<class T>() {
     for_each_column_block(m, sizeof(T) + 8, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
-      std::vector<std::int64_t> order(static_cast<std::size_t>(m.count));
+      std::vector<std::pair<std::int64_t, T>> terms(static_cast<std::size_t>(m.count)); // of a column, by target
       for (std::int64_t j = first; j < last; ++j) {
-        const auto target = [&](std::int64_t k) { return m.index[(o * m.count + k) * m.inner + j]; };
-        sort_by_target(order, target);
-        add_column_exactly(m, o, j, order, target, typed<T>(source), typed<T>(y));
+        for (std::int64_t k = 0; k < m.count; ++k) {
+          const std::int64_t place = (o * m.count + k) * m.inner + j;
+          terms[static_cast<std::size_t>(k)] = {m.index[place], typed<T>(source)[place]};
+        }
+        std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+        GatheredSums<T> sums(1);
+        for (std::size_t k = 0; k < terms.size(); ++k) {
+          sums.add(&terms[k].second);
+          const bool last_of_run = k + 1 == terms.size() || terms[k + 1].first != terms[k].first;
+          if (last_of_run) sums.sums(typed<T>(y) + (o * m.extent + terms[k].first) * m.inner + j);
+        }
       }
     });
   });

@@ -1,28 +1,38 @@
 #include "core/ops/matmul/exact.h"
 
+#include "core/exact/exact_grid.h"
+#include "core/gemm/gemm_run.h"
+#include "core/ops/matmul/exact_slices.h"
 #include "core/tensor.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
 #include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace eg {
 namespace {
 
-constexpr int most_slices = 4;
 template <class T> constexpr int slices_of = sizeof(T) == sizeof(float) ? 3 : 4;
 
-/// for_each, or a plain loop where the caller is a thread of one already.
-void rows_loop(bool parallel, std::int64_t rows, std::int64_t columns,
-               FunctionRef<void(std::int64_t begin, std::int64_t end)> body) {
-  if (!parallel) {
-    if (rows > 0) body(0, rows);
-    return;
-  }
-  parallel::for_each(rows, std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(columns, 1)), body);
+// A tile of C at most: its sums stay in the second-level cache, and few rows share what their last slices hold.
+constexpr std::int64_t tile_rows = 288;
+constexpr std::int64_t tile_columns = 128;
+
+/// for_each over single pieces, or a plain loop where the caller is a thread of one already.
+void for_pieces(bool parallel, std::int64_t count, FunctionRef<void(std::int64_t)> body) {
+  const auto range = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(i);
+  };
+  if (parallel)
+    parallel::for_each(count, 1, range);
+  else
+    range(0, count);
 }
 
 /// Bits of a slice: sums of 4 K products of two slices stay below 2^53 of their grid.
@@ -37,107 +47,356 @@ double scaled(double x, int power) {
   return power > -1000 && power < 1000 ? x * std::ldexp(1.0, power) : std::ldexp(x, power);
 }
 
-/// The rows of one operand, cut into slices: slice s at data + s * rows * k, entries in (-1, 1) before scaling back.
-struct Sliced {
-  Tensor values;              // [slices, rows, k] f64
-  std::vector<int> exponents; // row i was divided by 2^exponents[i]
-  std::vector<char> odd;      // row i has entries that are not finite (taken as 0)
-  int slices = 0;
-  bool any_odd = false;
-  std::int64_t rows = 0;
-  std::int64_t k = 0;
-
-  const double* slice(int s) const { return values.data<double>() + s * rows * k; }
-};
-
-/// Entry j of row i of op(X) is at data[i * row_step + j * step].
-template <class T> struct Rows {
+/// One operand: its lines are the rows of A, or the columns of B. Entry p of line i is at data[i * line + p * step].
+template <class T> struct Lines {
   const T* data;
-  std::int64_t row_step;
-  std::int64_t step;
+  std::int64_t count, k;
+  std::int64_t line, step;
 };
 
-/// Cuts row i. Returns the number of slices that hold anything.
-template <class T> int cut_row(Rows<T> x, std::int64_t i, int bits, Sliced& out, double* first) {
-  const T* row = x.data + i * x.row_step;
-  double largest = 0.0;
-  bool odd = false;
-  for (std::int64_t j = 0; j < out.k; ++j) {
-    const double magnitude = std::abs(static_cast<double>(row[j * x.step]));
-    if (!std::isfinite(magnitude))
-      odd = true;
-    else
-      largest = std::max(largest, magnitude);
+/// Inner indices outside of which some lines of a slice are zero; nothing where they are half of all, or more.
+using Support = std::optional<std::vector<std::int64_t>>;
+
+/// The lines of one operand, cut into slices: entries in (-1, 1) before scaling back. They are packed along k for A,
+/// and across it for B, as products read them fastest.
+struct Sliced {
+  bool along = true;
+  std::int64_t count = 0, k = 0;
+  std::int64_t block = 0; // lines of a tile of C
+  std::int64_t ld = 0;
+  Tensor values;                 // [slices, lines or k, ld] f64
+  std::vector<int> exponents;    // line i was divided by 2^exponents[i]
+  std::vector<double> factors;   // 2^exponents[i]; 0 where products of two of them may leave the range of double
+  std::vector<char> odd;         // line i has entries that are not finite (taken as 0)
+  std::vector<double> norms;     // [slices, lines], bounds of the Euclidean norms
+  std::vector<Support> supports; // [slices, blocks]
+  int slices = 1;                // behind which all are zero
+  bool plain = true;             // no line is odd, no factor 0
+
+  std::int64_t blocks() const { return (count + block - 1) / block; }
+  std::int64_t slice_size() const { return (along ? count : k) * ld; }
+  std::int64_t place(int s, std::int64_t line, std::int64_t p) const {
+    return s * slice_size() + (along ? line * ld + p : p * ld + line);
   }
-  int exponent = 0;
-  std::frexp(largest, &exponent);
-  out.exponents[static_cast<std::size_t>(i)] = exponent;
-  out.odd[static_cast<std::size_t>(i)] = odd ? 1 : 0;
-  double rounder[most_slices];
-  for (int s = 0; s < slices_of<T>; ++s) rounder[s] = std::ldexp(1.5, 52 - (s + 1) * bits);
-  const bool plain = exponent > -1000 && exponent < 1000;
-  const double factor = plain ? std::ldexp(1.0, -exponent) : 1.0;
-  const std::int64_t slice_size = out.rows * out.k;
-  int used = 0;
-  for (std::int64_t j = 0; j < out.k; ++j) {
-    auto rest = static_cast<double>(row[j * x.step]);
-    if (odd && !std::isfinite(rest)) rest = 0.0;
-    rest = plain ? rest * factor : std::ldexp(rest, -exponent);
-    double* to = first + i * out.k + j;
-    for (int s = 0; s < slices_of<T>; ++s, to += slice_size) {
-      const double part = (rest + rounder[s]) - rounder[s];
-      *to = part;
-      rest -= part;
-      if (part != 0.0) used = std::max(used, s + 1);
+  const double* at(int s, std::int64_t line, std::int64_t p) const { return values.data<double>() + place(s, line, p); }
+  const Support& support(int s, std::int64_t line) const {
+    return supports[static_cast<std::size_t>(s * blocks() + line / block)];
+  }
+};
+
+/// Sets exponents, factors and odd of lines [begin, end). Returns whether all are plain.
+template <class T> bool measure(const Lines<T>& x, std::int64_t begin, std::int64_t end, Sliced& out) {
+  std::vector<exact::Extent> extents(static_cast<std::size_t>(end - begin));
+  if (x.step == 1)
+    for (std::int64_t i = begin; i < end; ++i)
+      extents[static_cast<std::size_t>(i - begin)] = exact::extent_of(x.data + i * x.line, x.k);
+  else
+    exact::column_extents(x.data + begin * x.line, x.k, x.step, end - begin, extents.data());
+  bool plain = true;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const auto line = static_cast<std::size_t>(i);
+    auto [largest, finite] = extents[static_cast<std::size_t>(i - begin)];
+    if (!finite) { // the largest that is
+      largest = 0.0;
+      for (std::int64_t p = 0; p < x.k; ++p)
+        if (const double value = std::abs(static_cast<double>(x.data[i * x.line + p * x.step])); std::isfinite(value))
+          largest = std::max(largest, value);
     }
+    out.odd[line] = finite ? 0 : 1;
+    std::frexp(largest, &out.exponents[line]);
+    out.factors[line] = std::abs(out.exponents[line]) < 400 ? std::ldexp(1.0, out.exponents[line]) : 0.0;
+    plain = plain && finite && out.factors[line] != 0.0;
   }
-  return used;
+  return plain;
 }
 
-template <class T> Sliced cut(Rows<T> x, std::int64_t rows, std::int64_t k, bool parallel) {
+/// Writes the entries of lines [begin, end), each line below 1, where their first slice will be.
+template <class T>
+void normalise(const Lines<T>& x, std::int64_t begin, std::int64_t end, const Sliced& out, double* first) {
+  constexpr std::int64_t few = 16; // lines that are turned together: a cache line of floats
+  for (std::int64_t i = begin; i < end; i += few)
+    for (std::int64_t p = 0; p < x.k; ++p)
+      for (std::int64_t l = i; l < std::min(end, i + few); ++l) {
+        const auto line = static_cast<std::size_t>(l);
+        auto value = static_cast<double>(x.data[l * x.line + p * x.step]);
+        if (out.odd[line] != 0 && !std::isfinite(value)) value = 0.0;
+        first[out.place(0, l, p)] =
+            out.factors[line] != 0.0 ? value * (1.0 / out.factors[line]) : scaled(value, -out.exponents[line]);
+      }
+}
+
+/// Cuts lines [begin, end), which are measured, and sums the squares of each slice in out.norms.
+template <class T>
+void cut_lines(const Lines<T>& x, std::int64_t begin, std::int64_t end, bool plain, double* first, Sliced& out) {
+  const bool turned = (x.step == 1) != out.along || (x.step != 1 && x.line != 1);
+  const bool in_place = turned || !plain; // else from x itself
+  if (in_place) normalise(x, begin, end, out, first);
+  std::vector<double> factors(static_cast<std::size_t>(end - begin), 1.0);
+  for (std::int64_t i = begin; i < end && !in_place; ++i)
+    factors[static_cast<std::size_t>(i - begin)] = 1.0 / out.factors[static_cast<std::size_t>(i)];
+  exact_slices::Cut cut;
+  cut.slices = slices_of<T>;
+  cut.bits = slice_bits(x.k);
+  cut.slice_size = out.slice_size();
+  double* const norms = out.norms.data();
+  if (!out.along) {
+    cut.n = end - begin;
+    for (std::int64_t p = 0; p < x.k; ++p) {
+      cut.to = first + out.place(0, begin, p);
+      if (in_place)
+        exact_slices::cut_across(cut, cut.to, factors.data(), norms + begin, x.count);
+      else
+        exact_slices::cut_across(cut, x.data + begin * x.line + p * x.step, factors.data(), norms + begin, x.count);
+    }
+    return;
+  }
+  cut.n = x.k;
+  for (std::int64_t i = begin; i < end; ++i) {
+    cut.to = first + out.place(0, i, 0);
+    double squares[exact_slices::most] = {};
+    const double factor = factors[static_cast<std::size_t>(i - begin)];
+    if (in_place)
+      exact_slices::cut_line(cut, cut.to, factor, squares);
+    else
+      exact_slices::cut_line(cut, x.data + i * x.line, factor, squares);
+    for (int s = 0; s < cut.slices; ++s) norms[s * x.count + i] = squares[s];
+  }
+}
+
+/// Of lines [begin, end) of slice s.
+Support support_of(const Sliced& x, int s, std::int64_t begin, std::int64_t end) {
+  const auto most = static_cast<std::size_t>(x.k / 2);
+  std::vector<std::int64_t> indices;
+  if (!x.along) {
+    for (std::int64_t p = 0; p < x.k && indices.size() <= most; ++p) {
+      const double* const run = x.at(s, begin, p);
+      if (std::any_of(run, run + (end - begin), [](double v) { return v != 0.0; })) indices.push_back(p);
+    }
+  } else {
+    std::vector<char> used(static_cast<std::size_t>(x.k));
+    for (std::int64_t i = begin; i < end && indices.size() <= most; ++i) {
+      const double* const run = x.at(s, i, 0);
+      for (std::int64_t p = 0; p < x.k; ++p)
+        if (run[p] != 0.0 && std::exchange(used[static_cast<std::size_t>(p)], char{1}) == 0) indices.push_back(p);
+    }
+  }
+  if (indices.size() > most) return std::nullopt;
+  return indices;
+}
+
+template <class T> Sliced cut(const Lines<T>& x, bool along, std::int64_t block, bool parallel) {
+  constexpr int slices = slices_of<T>;
   Sliced out;
-  out.rows = rows;
-  out.k = k;
-  out.values = Tensor::empty({slices_of<T>, rows, k}, DType::f64);
-  out.exponents.resize(static_cast<std::size_t>(rows));
-  out.odd.resize(static_cast<std::size_t>(rows));
-  std::vector<int> used(static_cast<std::size_t>(rows));
-  double* first = out.values.mutable_data<double>();
-  const int bits = slice_bits(k);
-  rows_loop(parallel, rows, k, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) used[static_cast<std::size_t>(i)] = cut_row(x, i, bits, out, first);
+  out.along = along;
+  out.count = x.count;
+  out.k = x.k;
+  out.block = block;
+  out.ld = along ? x.k : x.count;
+  if (along && out.ld % 512 == 0) out.ld += 8; // lines 4096 bytes apart would displace each other from the cache
+  out.values = Tensor::empty({slices, along ? x.count : x.k, out.ld}, DType::f64);
+  const auto lines = static_cast<std::size_t>(x.count);
+  out.exponents.resize(lines);
+  out.factors.resize(lines);
+  out.odd.resize(lines);
+  out.norms.resize(static_cast<std::size_t>(slices) * lines);
+  const std::int64_t blocks = out.blocks();
+  out.supports.resize(static_cast<std::size_t>(slices * blocks));
+  double* const first = out.values.mutable_data<double>();
+  for_pieces(parallel, blocks, [&](std::int64_t i) {
+    const std::int64_t begin = i * block, end = std::min(x.count, begin + block);
+    cut_lines(x, begin, end, measure(x, begin, end, out), first, out);
+    for (int s = 0; s < slices; ++s)
+      for (std::int64_t l = begin; l < end; ++l) {
+        double& norm = out.norms[static_cast<std::size_t>(s * x.count + l)];
+        norm = std::sqrt(norm) * (1.0 + 1e-9); // whatever the order of the squares
+      }
+    for (int s = 1; s < slices; ++s)
+      out.supports[static_cast<std::size_t>(s * blocks + i)] = support_of(out, s, begin, end);
   });
-  out.slices = std::max(1, *std::max_element(used.begin(), used.end()));
-  out.any_odd = std::find(out.odd.begin(), out.odd.end(), 1) != out.odd.end();
+  for (int s = 1; s < slices; ++s)
+    for (std::int64_t i = 0; i < blocks; ++i)
+      if (const Support& support = out.supports[static_cast<std::size_t>(s * blocks + i)];
+          !support || !support->empty())
+        out.slices = s + 1;
+  for (std::size_t i = 0; i < lines; ++i)
+    if (out.odd[i] != 0 || out.factors[i] == 0.0) out.plain = false;
   return out;
 }
 
 /// What IEEE arithmetic gives for row i times column j when one has entries that are not finite.
-template <class T> double odd_entry(Rows<T> a, std::int64_t i, Rows<T> b, std::int64_t j, std::int64_t k) {
+template <class T> double odd_entry(const Lines<T>& a, std::int64_t i, const Lines<T>& b, std::int64_t j) {
   double total = 0.0;
-  for (std::int64_t l = 0; l < k; ++l) {
-    const double product = static_cast<double>(a.data[i * a.row_step + l * a.step]) *
-                           static_cast<double>(b.data[j * b.row_step + l * b.step]);
+  for (std::int64_t p = 0; p < a.k; ++p) {
+    const double product =
+        static_cast<double>(a.data[i * a.line + p * a.step]) * static_cast<double>(b.data[j * b.line + p * b.step]);
     if (!std::isfinite(product)) total += product;
   }
   return std::isnan(total) ? std::numeric_limits<double>::quiet_NaN() : total;
 }
 
-/// total (+)= sum of the products of slices (s, order - s), all exact: one grid holds them.
-void add_order(int order, const Sliced& a, const Sliced& b, double* sum, bool parallel) {
+/// Rows [tile.row, ...) of slice s of A at the inner `indices`, packed.
+std::vector<double> gathered_rows(const Sliced& a, int s, const blas::Tile& tile,
+                                  const std::vector<std::int64_t>& indices) {
+  std::vector<double> packed;
+  packed.reserve(static_cast<std::size_t>(tile.rows) * indices.size());
+  for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
+    const double* const from = a.at(s, i, 0);
+    for (const std::int64_t p : indices) packed.push_back(from[p]);
+  }
+  return packed;
+}
+
+/// Columns [tile.col, ...) of slice s of B at the inner `indices`, packed.
+std::vector<double> gathered_columns(const Sliced& b, int s, const blas::Tile& tile,
+                                     const std::vector<std::int64_t>& indices) {
+  std::vector<double> packed;
+  packed.reserve(static_cast<std::size_t>(tile.cols) * indices.size());
+  for (const std::int64_t p : indices)
+    packed.insert(packed.end(), b.at(s, tile.col, p), b.at(s, tile.col + tile.cols, p));
+  return packed;
+}
+
+/// sum = (slice s of the rows of A) times (slice t of the columns of B) + beta sum, for one tile of C. Where one of
+/// them is zero at most inner indices, as the last slices of most numbers are, the others alone are multiplied.
+void add_slices(const Sliced& a, int s, const Sliced& b, int t, const blas::Tile& tile, double beta, double* sum) {
+  const Support &left = a.support(s, tile.row), &right = b.support(t, tile.col);
+  const auto product = [&](std::int64_t k, blas::Matrix<double> x, blas::Matrix<double> y) {
+    blas::gemm<double>(tile.rows, tile.cols, k, 1.0, x, y, beta, sum, tile.cols);
+  };
+  if (!left && !right) return product(a.k, {a.at(s, tile.row, 0), a.ld}, {b.at(t, tile.col, 0), b.ld});
+  const auto& indices = !right || (left && left->size() < right->size()) ? *left : *right;
+  product(std::ssize(indices), {gathered_rows(a, s, tile, indices).data(), std::ssize(indices)},
+          {gathered_columns(b, t, tile, indices).data(), tile.cols});
+}
+
+/// sum = the products of slices (s, order - s), all exact: one grid holds them.
+void sum_order(int order, const Sliced& a, const Sliced& b, const blas::Tile& tile, double* sum) {
   double beta = 0.0;
   for (int s = 0; s < a.slices; ++s) {
     const int t = order - s;
     if (t < 0 || t >= b.slices) continue;
-    const blas::Matrix<double> left{a.slice(s), a.k, false};
-    const blas::Matrix<double> right{b.slice(t), b.k, true};
-    if (parallel)
-      blas::gemm_tiled<double>(a.rows, b.rows, a.k, 1.0, left, right, beta, sum, b.rows);
-    else
-      blas::gemm<double>(a.rows, b.rows, a.k, 1.0, left, right, beta, sum, b.rows);
+    add_slices(a, s, b, t, tile, beta, sum);
     beta = 1.0;
   }
 }
+
+/// One tile of C: its sums of each order, from which the elements are made.
+template <class T> class TileOfC {
+public:
+  TileOfC(const Sliced& a, const Sliced& b, const blas::Tile& tile)
+      : a_(a), b_(b), tile_(tile), finest_(std::min(a.slices + b.slices - 2, slices_of<T> - 1)),
+        total_(static_cast<std::size_t>(tile.rows * tile.cols)), coarser_(finest_ > 0 ? total_.size() : 0) {}
+
+  /// Writes the elements to c, which has ld columns.
+  void write(T* c, std::int64_t ld) {
+    if constexpr (sizeof(T) == sizeof(float))
+      if (finest_ == 2 && a_.plain && b_.plain) return write_tested(c, ld);
+    sum_order(finest_, a_, b_, tile_, total_.data());
+    for (int order = finest_ - 1; order >= 0; --order) {
+      sum_order(order, a_, b_, tile_, coarser_.data());
+      for (std::size_t i = 0; i < total_.size(); ++i) total_[i] += coarser_[i];
+    }
+    for (std::int64_t i = 0; i < tile_.rows; ++i) {
+      const double* const from = total_.data() + i * tile_.cols;
+      T* const to = c + i * ld;
+      if (a_.plain && b_.plain)
+        for (std::int64_t j = 0; j < tile_.cols; ++j) to[j] = rounded(from[j], i, j);
+      else
+        for (std::int64_t j = 0; j < tile_.cols; ++j)
+          to[j] = static_cast<T>(scaled(from[j], a_.exponents[row(i)] + b_.exponents[column(j)]));
+    }
+  }
+
+private:
+  std::size_t row(std::int64_t i) const { return static_cast<std::size_t>(tile_.row + i); }
+  std::size_t column(std::int64_t j) const { return static_cast<std::size_t>(tile_.col + j); }
+  static double norm(const Sliced& x, int s, std::size_t line) {
+    return x.norms[static_cast<std::size_t>(s * x.count) + line];
+  }
+  T rounded(double sum, std::int64_t i, std::int64_t j) const {
+    return static_cast<T>(sum * a_.factors[row(i)] * b_.factors[column(j)]);
+  }
+
+  /// The same elements without the sums of order 2 where these cannot change the rounding, which is nearly everywhere:
+  /// they are so small that a sum with the least and one with the largest of them are rounded to one number.
+  void write_tested(T* c, std::int64_t ld) {
+    sum_order(1, a_, b_, tile_, coarser_.data());
+    sum_order(0, a_, b_, tile_, total_.data());
+    std::vector<std::int64_t> open;
+    std::vector<double> bounds(static_cast<std::size_t>(tile_.cols));
+    const double* const factors = b_.factors.data() + tile_.col;
+    for (std::int64_t i = 0; i < tile_.rows; ++i) {
+      bound_changes(i, bounds.data());
+      T* const to = c + i * ld;
+      const double factor = a_.factors[row(i)];
+      const double* const zeroth = total_.data() + i * tile_.cols;
+      const double* const first = coarser_.data() + i * tile_.cols;
+      int uncertain = 0;
+      for (std::int64_t j = 0; j < tile_.cols; ++j) {
+        const double sum = zeroth[j] + first[j];
+        const auto least = static_cast<T>((sum - bounds[static_cast<std::size_t>(j)]) * factor * factors[j]);
+        const auto most = static_cast<T>((sum + bounds[static_cast<std::size_t>(j)]) * factor * factors[j]);
+        uncertain += is_open(least, most, bounds[static_cast<std::size_t>(j)]);
+        to[j] = least;
+      }
+      for (std::int64_t j = 0; uncertain > 0 && j < tile_.cols; ++j) {
+        const double bound = bounds[static_cast<std::size_t>(j)];
+        if (is_open(to[j], rounded(zeroth[j] + first[j] + bound, i, j), bound) == 0) continue;
+        --uncertain;
+        open.push_back(i * tile_.cols + j);
+      }
+    }
+    settle(open, c, ld);
+  }
+  /// How much the sums of order 2 can change those of row i, by |x y| <= |x| |y|, with what double rounds on the way.
+  void bound_changes(std::int64_t i, double* bounds) const {
+    constexpr double rounding = 0x1p-48;
+    const double x0 = norm(a_, 0, row(i)), x1 = norm(a_, 1, row(i)), x2 = norm(a_, 2, row(i));
+    const double* const y0 = b_.norms.data() + tile_.col;
+    const double* const y1 = y0 + b_.count;
+    const double* const y2 = y1 + b_.count;
+    for (std::int64_t j = 0; j < tile_.cols; ++j) {
+      const double inexact = x1 + x2 + y1[j] + y2[j] > 0.0 ? rounding : 0.0; // else the sums of order 0 are all
+      bounds[j] = x0 * y2[j] + x1 * y1[j] + x2 * y0[j] + inexact * x0 * y0[j];
+    }
+  }
+  static int is_open(T least, T most, double around) {
+    return (least != most ? 1 : 0) | ((most == T(0) ? 1 : 0) & (around != 0.0 ? 1 : 0)); // 0 has two signs
+  }
+
+  /// The elements that the sums of order 2 decide: these sums one by one, or all where many are needed.
+  void settle(const std::vector<std::int64_t>& open, T* c, std::int64_t ld) const {
+    constexpr std::int64_t few = 128; // a sum alone takes as long as so many in a product
+    std::vector<double> finest;
+    if (std::ssize(open) * few > std::ssize(total_)) {
+      finest.resize(total_.size());
+      sum_order(2, a_, b_, tile_, finest.data());
+    }
+    for (const std::int64_t at : open) {
+      const std::int64_t i = at / tile_.cols, j = at % tile_.cols;
+      const auto place = static_cast<std::size_t>(at);
+      const double second = finest.empty() ? sum_of_two(i, j) : finest[place];
+      c[i * ld + j] = rounded((second + coarser_[place]) + total_[place], i, j);
+    }
+  }
+  /// The sum of order 2 of one element.
+  double sum_of_two(std::int64_t i, std::int64_t j) const {
+    double sum = 0.0;
+    for (int s = 0; s <= 2; ++s) {
+      if (norm(a_, s, row(i)) == 0.0 || norm(b_, 2 - s, column(j)) == 0.0) continue;
+      const double* const x = a_.at(s, tile_.row + i, 0);
+      const double* const y = b_.at(2 - s, tile_.col + j, 0);
+      for (std::int64_t p = 0; p < a_.k; ++p) sum += x[p] * y[p * b_.ld];
+    }
+    return sum;
+  }
+
+  const Sliced& a_;
+  const Sliced& b_;
+  const blas::Tile tile_;
+  const int finest_;
+  std::vector<double> total_, coarser_;
+};
 
 } // namespace
 
@@ -149,33 +408,20 @@ void exact_gemm(std::int64_t m, std::int64_t n, std::int64_t k, blas::Matrix<T> 
     std::fill_n(c, m * n, T(0));
     return;
   }
-  const Rows<T> rows{a.data, a.transposed ? 1 : a.ld, a.transposed ? a.ld : 1};
-  const Rows<T> columns{b.data, b.transposed ? b.ld : 1, b.transposed ? 1 : b.ld};
-  const Sliced left = cut(rows, m, k, parallel);
-  const Sliced right = cut(columns, n, k, parallel);
-  Tensor held = Tensor::empty({2, m, n}, DType::f64);
-  double* total = held.mutable_data<double>();
-  double* sum = total + m * n;
-  // Orders from the finest grid to the coarsest; what is beyond the last slice of either is dropped.
-  const int finest = std::min(left.slices + right.slices - 2, slices_of<T> - 1);
-  add_order(finest, left, right, total, parallel);
-  for (int order = finest - 1; order >= 0; --order) {
-    add_order(order, left, right, sum, parallel);
-    rows_loop(parallel, m, n, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin * n; i < end * n; ++i) total[i] += sum[i];
-    });
-  }
-  rows_loop(parallel, m, n, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t j = 0; j < n; ++j) {
-        const auto row = static_cast<std::size_t>(i);
-        const auto column = static_cast<std::size_t>(j);
-        const bool odd = left.odd[row] != 0 || right.odd[column] != 0;
-        const double special = odd ? odd_entry(rows, i, columns, j, k) : 0.0;
-        c[i * n + j] = special != 0.0 // NaN too
-                           ? static_cast<T>(special)
-                           : static_cast<T>(scaled(total[i * n + j], left.exponents[row] + right.exponents[column]));
-      }
+  const Lines<T> rows{a.data, m, k, a.transposed ? 1 : a.ld, a.transposed ? a.ld : 1};
+  const Lines<T> columns{b.data, n, k, b.transposed ? b.ld : 1, b.transposed ? 1 : b.ld};
+  const Sliced left = cut(rows, true, gemm::even_piece(m, tile_rows, 12), parallel);
+  const Sliced right = cut(columns, false, gemm::even_piece(n, tile_columns, 16), parallel);
+  for_pieces(parallel, left.blocks() * right.blocks(), [&](std::int64_t at) {
+    const std::int64_t row = at / right.blocks() * left.block, column = at % right.blocks() * right.block;
+    const blas::Tile tile{row, std::min(left.block, m - row), column, std::min(right.block, n - column)};
+    TileOfC<T>(left, right, tile).write(c + row * n + column, n);
+    if (left.plain && right.plain) return;
+    for (std::int64_t i = row; i < row + tile.rows; ++i)
+      for (std::int64_t j = column; j < column + tile.cols; ++j)
+        if (left.odd[static_cast<std::size_t>(i)] != 0 || right.odd[static_cast<std::size_t>(j)] != 0)
+          if (const double special = odd_entry(rows, i, columns, j); special != 0.0) // NaN too
+            c[i * n + j] = static_cast<T>(special);
   });
 }
 

@@ -14,10 +14,11 @@ namespace eg {
 /// Each row of A and column of B is scaled below 1 by a power of two and cut into slices of b bits, b = (53 - log2(4
 /// K)) / 2, so that all sums of products of two slices are exact in double, whatever their order: BLAS may take them as
 /// it likes. float: up to 3 slices (at least 54 bits below the largest entry for K < 2^14); double: up to 4 (72 bits).
-/// What is smaller is dropped entry by entry. Fewer slices are taken where the rest is zero everywhere. (K. Ozaki, T.
-/// Ogita, S. Oishi, S. M. Rump, "Error-free transformations of matrix multiplication by using fast routines of matrix
-/// multiplication and its applications", Numerical Algorithms 59, 2012.) Entries that are not finite give what IEEE
-/// arithmetic gives. parallel: on all threads, else on the calling one.
+/// What is smaller is dropped entry by entry. Fewer slices are taken where the rest is zero everywhere. Of floats, the
+/// products of the finest order are left out where they cannot change how a sum is rounded: the bits are the same. (K.
+/// Ozaki, T. Ogita, S. Oishi, S. M. Rump, "Error-free transformations of matrix multiplication by using fast routines
+/// of matrix multiplication and its applications", Numerical Algorithms 59, 2012.) Entries that are not finite give
+/// what IEEE arithmetic gives. parallel: on all threads, else on the calling one.
 template <class T>
 void exact_gemm(std::int64_t m, std::int64_t n, std::int64_t k, blas::Matrix<T> a, blas::Matrix<T> b, T* c,
                 bool parallel);

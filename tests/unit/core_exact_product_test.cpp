@@ -1,0 +1,162 @@
+// Products of exact mode against their definition (core/ops/matmul/exact.h), whose sums are made here one by one.
+#include "core/ops.h"
+#include "core/reduction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <doctest/doctest.h>
+#include <random>
+#include <vector>
+
+using namespace eg;
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+/// The slices of one line, each below 1, and the power of two that it was divided by.
+struct Line {
+  std::vector<Numbers> slices;
+  int exponent = 0;
+};
+
+Line cut(const Numbers& x, int count, int bits) {
+  double largest = 0.0;
+  for (const double v : x) largest = std::max(largest, std::abs(v));
+  Line line;
+  std::frexp(largest, &line.exponent);
+  line.slices.assign(static_cast<std::size_t>(count), Numbers(x.size()));
+  for (std::size_t j = 0; j < x.size(); ++j) {
+    double rest = std::ldexp(x[j], -line.exponent);
+    for (int s = 0; s < count; ++s) {
+      const double rounder = std::ldexp(1.5, 52 - (s + 1) * bits);
+      const double part = (rest + rounder) - rounder;
+      line.slices[static_cast<std::size_t>(s)][j] = part;
+      rest -= part;
+    }
+  }
+  return line;
+}
+
+template <class T> T defined(const Numbers& row, const Numbers& column) {
+  const int count = sizeof(T) == sizeof(float) ? 3 : 4;
+  int log_terms = 2;
+  while ((std::size_t{4} << (log_terms - 2)) < 4 * row.size()) ++log_terms;
+  const int bits = (53 - log_terms) / 2;
+  const Line a = cut(row, count, bits), b = cut(column, count, bits);
+  double total = 0.0;
+  for (int order = count - 1; order >= 0; --order) {
+    double sum = 0.0;
+    for (int s = 0; s <= order; ++s)
+      for (std::size_t p = 0; p < row.size(); ++p)
+        sum += a.slices[static_cast<std::size_t>(s)][p] * b.slices[static_cast<std::size_t>(order - s)][p];
+    total += sum;
+  }
+  return static_cast<T>(std::ldexp(total, a.exponent + b.exponent));
+}
+
+/// Numbers of many kinds: normal ones, few among zeros, integers, magnitudes of many powers of two, sums near a tie.
+double drawn(std::mt19937_64& random, int kind) {
+  const double x = std::normal_distribution<double>()(random);
+  switch (kind) {
+  case 0:
+    return x;
+  case 1:
+    return random() % 8 == 0 ? x : 0.0;
+  case 2:
+    return static_cast<double>(static_cast<int>(random() % 9) - 4);
+  case 3:
+    return std::ldexp(x, -static_cast<int>(random() % 60));
+  case 4:
+    return random() % 16 == 0 ? 1.0 + std::ldexp(1.0, -12) : std::ldexp(x, -36);
+  case 5:
+    return random() % 32 == 0 ? 1e4 * x : x; // a few large ones
+  case 6:
+    return std::ldexp(static_cast<double>(random() % 4096), -12);
+  default: { // sums that lie between two floats but for their last terms
+    constexpr int exponents[] = {0, 0, -12, -24, -24, -44, -46};
+    const double power = std::ldexp(1.0, exponents[random() % std::size(exponents)]);
+    return random() % 4 == 0 ? -power : power;
+  }
+  }
+}
+constexpr int kinds = 8;
+
+template <class T = float> Tensor of(const Numbers& x, const Shape& shape) {
+  Tensor t = Tensor::empty(shape, sizeof(T) == sizeof(float) ? DType::f32 : DType::f64);
+  for (std::size_t i = 0; i < x.size(); ++i) t.template mutable_data<T>()[i] = static_cast<T>(x[i]);
+  return t;
+}
+
+template <class T>
+void compare(std::mt19937_64& random, std::int64_t m, std::int64_t n, std::int64_t k, int a_kind, int b_kind) {
+  const auto numbers = [&](std::int64_t count, int kind) {
+    Numbers list(static_cast<std::size_t>(count));
+    for (double& v : list) v = static_cast<double>(static_cast<T>(drawn(random, kind)));
+    return list;
+  };
+  const Numbers a = numbers(m * k, a_kind), b = numbers(k * n, b_kind);
+  const Tensor x = of<T>(a, {m, k}), y = of<T>(b, {k, n});
+  const Tensor y_turned = y.transpose(0, 1).contiguous(), x_turned = x.transpose(0, 1).contiguous();
+  const ReductionScope exact(Reduction::exact);
+  const Tensor c = matmul(x, y);
+  CHECK(same_bits(c, matmul(x, y_turned, false, true)));
+  CHECK(same_bits(c, matmul(x_turned, y, true, false)));
+  CHECK(same_bits(c, matmul(x_turned, y_turned, true, true)));
+  std::int64_t different = 0;
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      Numbers row(static_cast<std::size_t>(k)), column(row.size());
+      for (std::int64_t p = 0; p < k; ++p) {
+        row[static_cast<std::size_t>(p)] = a[static_cast<std::size_t>(i * k + p)];
+        column[static_cast<std::size_t>(p)] = b[static_cast<std::size_t>(p * n + j)];
+      }
+      const T wanted = defined<T>(row, column), found = c.template data<T>()[i * n + j];
+      different += std::memcmp(&wanted, &found, sizeof(T)) == 0 ? 0 : 1;
+    }
+  CHECK_MESSAGE(different == 0, m, "x", k, "x", n, " kinds ", a_kind, ", ", b_kind);
+}
+
+} // namespace
+
+TEST_CASE("every kind of numbers has the defined bits, in every layout") {
+  std::mt19937_64 random(7);
+  for (int a = 0; a < kinds; ++a)
+    for (int b = 0; b < kinds; ++b)
+      for (const std::int64_t k : {1, 2, 3, 17, 64, 65, 200}) {
+        compare<float>(random, 1 + static_cast<std::int64_t>(random() % 9),
+                       1 + static_cast<std::int64_t>(random() % 20), k, a, b);
+        compare<double>(random, 1 + static_cast<std::int64_t>(random() % 5),
+                        1 + static_cast<std::int64_t>(random() % 9), k, a, b);
+      }
+}
+
+TEST_CASE("the last slices of either side decide where a sum is rounded") {
+  const std::int64_t k = 512; // 21 bits a slice
+  for (const double sign : {1.0, -1.0}) {
+    // 1 + 2^-24 lies between two floats; the first two slices of all are on one side of it, the last ones cross it.
+    Numbers picks(static_cast<std::size_t>(k), 0.0), between(picks.size(), 0.0);
+    picks[3] = picks[100] = between[3] = 1.0;
+    between[100] = 0x1p-24 - sign * 0x1p-41;
+    for (std::size_t j = 200; j < 216; ++j) {
+      picks[j] = 1.0;
+      between[j] = sign * 0x1p-44;
+    }
+    const float wanted = sign > 0.0 ? 1.0F + 0x1p-23F : 1.0F;
+    CHECK(defined<float>(picks, between) == wanted);
+    CHECK(defined<float>(between, picks) == wanted);
+    const Tensor x = of(picks, {1, k}), y = of(between, {k, 1});
+    const ReductionScope exact(Reduction::exact);
+    CHECK(matmul(x, y).item() == wanted);
+    CHECK(matmul(y, x, true, true).item() == wanted);
+  }
+}
+
+TEST_CASE("products of several tiles have the defined bits") {
+  std::mt19937_64 random(11);
+  compare<float>(random, 301, 140, 33, 0, 0);
+  compare<float>(random, 300, 131, 512, 0, 5); // lines 4096 bytes apart
+  compare<float>(random, 37, 290, 40, 3, 3);
+  compare<double>(random, 300, 130, 20, 5, 3);
+}
