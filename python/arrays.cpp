@@ -465,6 +465,16 @@ Tensor import_array(nb::handle object, std::optional<DType> dtype, std::optional
   return tensor.to(*dtype);
 }
 
+void take_memory(const Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  Storage& storage = *tensor.storage();
+  if (std::get_deleter<ReleaseBuffer>(storage.bytes) == nullptr) return;
+  const Storage own(storage.size_bytes);
+  std::copy_n(storage.bytes.get(), storage.size_bytes, own.bytes.get());
+  // The array stays as long: NumPy may have been given its memory by numpy().
+  storage.bytes = std::shared_ptr<std::byte>(own.bytes.get(), [own, array = storage.bytes](std::byte*) {});
+}
+
 namespace {
 
 /// Hands a tensor's memory to nanobind as an array of some framework that keeps `self` alive.

@@ -81,6 +81,9 @@ nb::object element_of_one(const Tensor& tensor);
 /// writability allow. copy: true always copies, false throws ValueError where a copy is needed, nullopt copies where it
 /// is.
 Tensor import_array(nb::handle object, std::optional<DType> dtype, std::optional<bool> copy);
+/// Where a tensor lies in the memory of an array of another library (on the CPU), it and its views move to memory of
+/// their own. For what is trained: the caller's array stays as it is.
+void take_memory(const Tensor& tensor);
 /// An array on the tensor's memory. Throws TypeError for bf16, which NumPy lacks, DeviceError for a tensor that is not
 /// on the CPU.
 nb::object export_numpy(nb::handle self, bool writable);

@@ -4,6 +4,7 @@
 #include "optim/schedule.h"
 
 #include "core/call.h"
+#include "nn/module.h"
 
 #include "bindings.h"
 
@@ -95,8 +96,10 @@ void load_state_dict(Optimizer& self, const nb::dict& state) {
 }
 
 void bind_optimizer(nb::module_& m) {
-  nb::class_<Optimizer>(m, "Optimizer", nb::dynamic_attr(),
-                        "One update rule over a list of parameters, which it writes in place.")
+  nb::class_<Optimizer>(
+      m, "Optimizer", nb::dynamic_attr(),
+      "One update rule over a list of parameters, which it writes in place. Tensors on the memory of an array of "
+      "NumPy's move to memory of their own when the optimizer is made.")
       // Not stopped half-way: a signal waits for the step to end.
       .def(
           "step",
@@ -163,6 +166,8 @@ struct Group {
 };
 
 std::vector<Group> groups_from(nb::handle parameters) {
+  if (nb::isinstance<nn::Module>(parameters))
+    throw nb::type_error("parameters: a module was given; give model.parameters()");
   const bool listed = (nb::isinstance<nb::list>(parameters) || nb::isinstance<nb::tuple>(parameters)) &&
                       nb::len(parameters) > 0 && nb::isinstance<nb::dict>(nb::object(parameters[0]));
   if (!listed) return {{tensors_from(parameters, "parameters"), {}, {}}};
@@ -217,6 +222,7 @@ template <class Make> nb::object made(nb::handle parameters, nb::handle rate, do
     all.insert(all.end(), group.parameters.begin(), group.parameters.end());
     settings.insert(settings.end(), group.parameters.size(), own);
   }
+  for (const Tensor& parameter : all) take_memory(parameter);
   std::unique_ptr<Optimizer> optimizer = make(std::move(all));
   optimizer->set_settings(std::move(settings));
   nb::object object = nb::cast(std::move(optimizer));

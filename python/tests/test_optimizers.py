@@ -56,3 +56,48 @@ def test_optimizer_states_that_do_not_fit_change_nothing():
         eg.optim.SGD([{"params": [weight], "lr": 0.1}], lr=lambda step: 0.1)
     with pytest.raises(TypeError, match="lr=1e-3"):
         eg.optim.SGD([weight]).step([weight])
+
+
+@pytest.mark.parametrize("make", [eg.optim.SGD, eg.optim.AdamW])
+def test_training_leaves_the_callers_array_alone(make):
+    """eg.tensor() shares an array's memory, so an optimizer that wrote there would change the caller's data."""
+    array = np.ones((2, 3), "float32")
+    w = eg.tensor(array)
+    seen = w.numpy()  # on the array's memory
+    assert np.shares_memory(seen, array)
+    optimizer = make([w], lr=0.5)
+    row = w[0]
+    optimizer.step([eg.ones((2, 3))])
+    assert np.array_equal(array, np.ones((2, 3))) and np.array_equal(seen, array)
+    assert np.allclose(w.numpy(), 0.5, atol=0.01) and np.allclose(row.numpy(), 0.5, atol=0.01)  # one memory still
+    assert not np.shares_memory(w.numpy(), array)
+
+
+def test_parameters_do_not_lie_on_the_callers_array():
+    class Net(nn.Module):
+        def __init__(self, first, second):
+            super().__init__()
+            tied = eg.tensor(first)
+            self.a, self.b = nn.Parameter(tied), nn.Parameter(tied)
+            self.layer = nn.Linear(3, 2, key=1)
+            self.layer.weight = eg.tensor(second)
+
+        def forward(self, x):
+            return self.layer(x * self.a + self.b)
+
+    first, second = np.ones(3, "float32"), np.ones((2, 3), "float32")
+    net = Net(first, second)
+    assert [name for name, _ in net.named_parameters()] == ["a", "layer.weight", "layer.bias"]  # still tied
+    net.load_state_dict({name: tensor * 0.0 for name, tensor in net.state_dict().items()})
+    net.a[...] = 3.0
+    assert net.b.tolist() == [3, 3, 3] and net.layer.weight.tolist() == [[0] * 3] * 2
+    assert np.array_equal(first, np.ones(3)) and np.array_equal(second, np.ones((2, 3)))
+
+
+def test_an_array_is_kept_for_those_who_see_its_memory():
+    """NumPy got the memory from the tensor, and nobody but the tensor keeps the first array."""
+    w = eg.tensor(np.arange(1000, dtype="float64"))
+    seen = w.numpy()
+    eg.optim.SGD([w], lr=1.0).step([eg.ones((1000,), "f64")])
+    filler = [np.full(1000, -5.0) for _ in range(50)]
+    assert np.array_equal(seen, np.arange(1000)) and w.tolist()[:2] == [-1, 0] and len(filler) == 50
