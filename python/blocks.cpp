@@ -111,19 +111,22 @@ void bind_attention(nb::module_& m) {
             return released(
                 [&, drawn = key.of(self)] { return self(x, or_undefined(addend), context(mask, positions), drawn); });
           },
-          "x"_a, "addend"_a = nb::none(), "mask"_a = nb::none(), "positions"_a = nb::none(), "key"_a = nb::none(),
-          "x [B, T, dim] -> [B, T, dim]; mask against the scores [B, heads, T, T]: bool (seen) or floating (added).")
+          "x"_a, nb::kw_only(), "addend"_a = nb::none(), "mask"_a = nb::none(), "positions"_a = nb::none(),
+          "key"_a = nb::none(),
+          "x [B, T, dim], which gives queries, keys and values -> [B, T, dim]; mask against the scores [B, heads, T, "
+          "T]: bool (seen) or floating (added).")
       .def(
           "trace",
           [](const nn::MultiHeadAttention& self, const Tensor& x, const MaybeTensor& mask) {
             return dict_of(released([&] { return self.trace(x, context(mask, {})); }), self.scale());
           },
-          "x"_a, "mask"_a = nb::none(),
+          "x"_a, nb::kw_only(), "mask"_a = nb::none(),
           "What the explicit path computes: q, k, v; logits, scale Q K^T without masks; attention, softmax of the "
           "masked "
           "logits (scores is its other name); a, attention times V; output.",
-          nb::sig("def trace(self, x: equigrad._core.Tensor, mask: equigrad._core.Tensor | None = None) -> dict[str, "
-                  "equigrad._core.Tensor]"))
+          nb::sig(
+              "def trace(self, x: equigrad._core.Tensor, *, mask: equigrad._core.Tensor | None = None) -> dict[str, "
+              "equigrad._core.Tensor]"))
       .def_ro("dim", &nn::MultiHeadAttention::dim)
       .def_ro("heads", &nn::MultiHeadAttention::heads)
       .def_ro("head_dim", &nn::MultiHeadAttention::head_dim)
@@ -147,7 +150,7 @@ void bind_block(nb::module_& m) {
              const MaybeTensor& positions) {
             return released([&, drawn = key.of(self)] { return self(x, context(mask, positions), drawn); });
           },
-          "x"_a, "key"_a = nb::none(), "mask"_a = nb::none(), "positions"_a = nb::none(),
+          "x"_a, nb::kw_only(), "key"_a = nb::none(), "mask"_a = nb::none(), "positions"_a = nb::none(),
           "x [B, T, dim] -> [B, T, dim]; `key` feeds dropout.")
       .def_ro("config", &nn::Block::config)
       .def_ro("norm1", &nn::Block::norm1)

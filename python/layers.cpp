@@ -23,7 +23,7 @@ void bind_linear(nb::module_& m) {
           [](const nn::Linear& self, const Tensor& x, const MaybeTensor& addend) {
             return released([&] { return self(x, or_undefined(addend)); });
           },
-          "x"_a, "addend"_a = nb::none(), "x [..., in] -> [..., out]; addend [..., out] is added.");
+          "x"_a, nb::kw_only(), "addend"_a = nb::none(), "x [..., in] -> [..., out]; addend [..., out] is added.");
   tensor_attribute(cls, "weight", &nn::Linear::weight);
   tensor_attribute(cls, "bias", &nn::Linear::bias, Missing::sometimes);
   made_from<nn::Linear>(cls, [](const nn::Linear& self) {
@@ -113,8 +113,8 @@ void bind_norms(nb::module_& m) {
 void bind_small_layers(nb::module_& m) {
   nb::class_<nn::Embedding, nn::Module> embedding(m, "Embedding", "Rows of weight [count, dim] by ids.");
   embedding
-      .def(nb::init<std::int64_t, std::int64_t, DefaultKey, std::int64_t>(), "count"_a, "dim"_a, "key"_a = nb::none(),
-           "padding"_a = -1)
+      .def(nb::init<std::int64_t, std::int64_t, DefaultKey, std::int64_t>(), "count"_a, "dim"_a, nb::kw_only(),
+           "key"_a = nb::none(), "padding"_a = -1, "padding: an id whose row stays zero; -1: none.")
       .def(
           "__call__", [](const nn::Embedding& self, const Tensor& ids) { return released([&] { return self(ids); }); },
           "ids"_a, "ids [...] i64 -> [..., dim]");
@@ -153,10 +153,11 @@ void bind_conv(nb::module_& m) {
         new (self)
             nn::Conv2d(in, out, Size2(size[0], size[-1]), key, conv_options(stride, padding, dilation, groups), bias);
       },
-      "in_channels"_a, "out_channels"_a, "kernel"_a, "key"_a = nb::none(), "stride"_a = 1, "padding"_a = 0,
-      "dilation"_a = 1, "groups"_a = 1, "bias"_a = true,
-      nb::sig("def __init__(self, in_channels: int, out_channels: int, kernel: int | tuple[int, int], key: "
-              "equigrad._core.random.Key | int, stride: int | tuple[int, int] = 1, padding: int | tuple[int, int] = "
+      "in_channels"_a, "out_channels"_a, "kernel"_a, nb::kw_only(), "key"_a = nb::none(), "stride"_a = 1,
+      "padding"_a = 0, "dilation"_a = 1, "groups"_a = 1, "bias"_a = true,
+      nb::sig("def __init__(self, in_channels: int, out_channels: int, kernel: int | tuple[int, int], *, key: "
+              "equigrad._core.random.Key | int | None = None, stride: int | tuple[int, int] = 1, padding: int | "
+              "tuple[int, int] = "
               "0, dilation: int | tuple[int, int] = 1, groups: int = 1, bias: bool = True) -> None"));
   call_with_x<nn::Conv2d>(cls, "x [N, in, H, W] -> [N, out, rows, columns]");
   tensor_attribute(cls, "weight", &nn::Conv2d::weight);
@@ -183,7 +184,7 @@ void bind_mlp(nb::module_& m) {
           [](const nn::Mlp& self, const Tensor& x, const MaybeTensor& addend) {
             return released([&] { return self(x, or_undefined(addend)); });
           },
-          "x"_a, "addend"_a = nb::none(), "x [..., dim] -> [..., dim]")
+          "x"_a, nb::kw_only(), "addend"_a = nb::none(), "x [..., dim] -> [..., dim]")
       .def_ro("fc1", &nn::Mlp::fc1)
       .def_ro("fc2", &nn::Mlp::fc2);
   made_from<nn::Mlp>(cls, [](const nn::Mlp& self) {

@@ -26,10 +26,38 @@ void PyModule::add_state(const std::string& name, const Tensor& value) {
 
 namespace {
 
-bool is_module_list(nb::handle value) {
-  return (nb::isinstance<nb::tuple>(value) || nb::isinstance<nb::list>(value)) && nb::len(value) > 0 &&
-         nb::isinstance<nn::Module>(nb::object(value[0]));
+bool is_sequence(nb::handle value) { return PyList_Check(value.ptr()) != 0 || PyTuple_Check(value.ptr()) != 0; }
+
+bool is_mapping(nb::handle value) {
+  return PyDict_Check(value.ptr()) != 0 || Py_TYPE(value.ptr()) == &PyDictProxy_Type;
 }
+
+/// A list, tuple, set, dict or read-only mapping.
+bool holds_others(nb::handle value) {
+  return is_sequence(value) || is_mapping(value) || PyAnySet_Check(value.ptr()) != 0;
+}
+
+/// What such a value holds; of a dict its values.
+nb::object contents_of(nb::handle value) { return is_mapping(value) ? value.attr("values")() : nb::borrow(value); }
+
+template <class T> bool holds(nb::handle value) {
+  for (const nb::handle item : contents_of(value))
+    if (nb::isinstance<T>(item)) return true;
+  return false;
+}
+
+/// Whether modules or Parameters are in it, however deep.
+bool holds_parts(nb::handle value, int depth = 0) {
+  if (!holds_others(value)) return false;
+  if (holds<nn::Module>(value) || holds<PyParameter>(value)) return true;
+  if (depth == 8) return false; // it may be in itself
+  for (const nb::handle item : contents_of(value))
+    if (holds_parts(item, depth + 1)) return true;
+  return false;
+}
+
+bool is_module_list(nb::handle value) { return is_sequence(value) && holds<nn::Module>(value); }
+bool is_module_dict(nb::handle value) { return is_mapping(value) && holds<nn::Module>(value); }
 
 nn::Module& module_of(nb::handle object, std::string_view what) {
   return instance_of<nn::Module>(object, what, "a Module whose super().__init__() was called");
@@ -37,10 +65,90 @@ nn::Module& module_of(nb::handle object, std::string_view what) {
 
 /// What a module registers when it is assigned to an attribute.
 bool is_part(nb::handle value) {
-  return is_module_list(value) || nb::isinstance<nn::Module>(value) || nb::isinstance<PyParameter>(value);
+  return is_module_list(value) || is_module_dict(value) || nb::isinstance<nn::Module>(value) ||
+         nb::isinstance<PyParameter>(value);
+}
+
+/// The part of a name that a key of a dict of modules gives.
+std::string key_of_module(const std::string& name, nb::handle key) {
+  const bool text = nb::isinstance<nb::str>(key);
+  const std::string word = text ? nb::cast<std::string>(key) : std::string(nb::str(key).c_str());
+  if (!text || word.empty() || word.find('.') != std::string::npos)
+    throw ValueError(fmt::format("module: '{}' is a dict of modules, whose keys are text without dots, not {}", name,
+                                 nb::repr(key).c_str()));
+  return fmt::format("{}.{}", name, word);
+}
+
+/// The modules of a value that is a part, with the names that they are registered under.
+std::vector<std::pair<std::string, nn::Module*>> named_modules_in(const std::string& name, nb::handle value) {
+  std::vector<std::pair<std::string, nn::Module*>> found;
+  const auto add = [&](const std::string& full, nb::handle child) {
+    found.emplace_back(full, &module_of(child, fmt::format("module: '{}'", full)));
+  };
+  if (nb::isinstance<nn::Module>(value))
+    add(name, value);
+  else if (is_mapping(value))
+    for (const nb::handle item : value.attr("items")()) add(key_of_module(name, item[0]), nb::object(item[1]));
+  else
+    for (const nb::handle child : value) add(fmt::format("{}.{}", name, found.size()), child);
+  return found;
+}
+
+[[noreturn]] void refuse_lost_parts(nb::handle self, const std::string& name, nb::handle value) {
+  throw ValueError(fmt::format(
+      "module: '{}' of a {} holds modules or Parameters that are not registered, as they were put into the {} after it "
+      "was assigned; assign the list once it is full",
+      name, nb::type_name(self.type()).c_str(), nb::str(value.type().attr("__name__")).c_str()));
+}
+
+/// Calls visit(name, value) for every attribute of an object that is a list, tuple, dict or set.
+template <class Visit> void each_attribute_that_holds_others(nb::handle self, Visit visit) {
+  const nb::object attributes = nb::getattr(self, "__dict__", nb::none());
+  if (!nb::isinstance<nb::dict>(attributes)) return; // a module of the library's own class
+  for (const auto [name, value] : nb::borrow<nb::dict>(attributes))
+    if (holds_others(value)) visit(nb::cast<std::string>(name), value);
+}
+
+/// require_lists_as_assigned() of a module and all in it, whatever the lengths.
+void require_all_registered(nb::handle self, std::set<const nn::Module*>& seen) {
+  const nn::Module& module = module_of(self, "module: self");
+  if (!seen.insert(&module).second) return;
+  const auto* made = dynamic_cast<const PyModule*>(&module);
+  each_attribute_that_holds_others(self, [&](const std::string& name, nb::handle value) {
+    if ((made == nullptr || !made->holds(name)) && holds_parts(value)) refuse_lost_parts(self, name, value);
+  });
+  if (made != nullptr) made->each_module_held([&](nb::handle child) { require_all_registered(child, seen); });
+}
+
+/// The module, once it is sure that all that it holds is registered.
+nn::Module& with_all_registered(nb::handle self) {
+  std::set<const nn::Module*> seen;
+  require_all_registered(self, seen);
+  return module_of(self, "module: self");
 }
 
 } // namespace
+
+template <class Visit> void PyModule::each_module_held(Visit visit) const {
+  for (const auto& [name, value] : children_) {
+    if (nb::isinstance<nn::Module>(value)) {
+      visit(nb::handle(value));
+      continue;
+    }
+    for (const nb::handle child : contents_of(value)) visit(child);
+  }
+}
+
+void PyModule::require_lists_as_assigned(nb::handle self) const {
+  each_attribute_that_holds_others(self, [&](const std::string& name, nb::handle value) {
+    if (holds(name)) return;
+    const std::size_t length = nb::len(value);
+    const auto known = lengths_.find(name);
+    if (known != lengths_.end() && known->second == length) return;
+    if (holds_parts(value)) refuse_lost_parts(self, name, value);
+    lengths_[name] = length;
+  });
+}
 
 bool PyModule::assign(const std::string& name, nb::handle value) {
   if (holds(name)) return replace(name, value);
@@ -54,14 +162,7 @@ bool PyModule::assign(const std::string& name, nb::handle value) {
     order_.push_back(name);
     return true;
   }
-  std::vector<std::pair<std::string, nn::Module*>> added;
-  if (nb::isinstance<nn::Module>(value))
-    added.emplace_back(name, &module_of(value, fmt::format("module: '{}'", name)));
-  else
-    for (const nb::handle child : value) {
-      const std::string full = fmt::format("{}.{}", name, added.size());
-      added.emplace_back(full, &module_of(child, fmt::format("module: '{}'", full)));
-    }
+  const auto added = named_modules_in(name, value);
   for (const auto& [full, child] : added)
     if (contains(child, this)) throw ValueError(fmt::format("module: '{}' would be a part of itself", full));
   children_[name] = nb::borrow(value);
@@ -90,15 +191,9 @@ bool PyModule::contains(const nn::Module* whole, const nn::Module* part) {
   if (whole == part) return true;
   const auto* made = dynamic_cast<const PyModule*>(whole);
   if (made == nullptr) return false; // those of C++ hold none of Python's
-  for (const auto& [name, value] : made->children_) {
-    if (nb::isinstance<nn::Module>(value)) {
-      if (contains(&nb::cast<nn::Module&>(value), part)) return true;
-      continue;
-    }
-    for (const nb::handle child : value)
-      if (contains(&nb::cast<nn::Module&>(child), part)) return true;
-  }
-  return false;
+  bool found = false;
+  made->each_module_held([&](nb::handle child) { found = found || contains(&nb::cast<nn::Module&>(child), part); });
+  return found;
 }
 
 Tensor* PyModule::find(const std::string& name) {
@@ -120,21 +215,43 @@ nb::list PyModule::parts() const {
 }
 
 nb::object PyModule::run(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) const {
+  require_lists_as_assigned(self);
   const Scope scope(*this);
   return after_forward(self, *this, args, self.attr("forward")(*args, **kwargs));
 }
 
 namespace {
 
+/// The value that an attribute gets: lists and dicts of modules become tuples and read-only mappings, as they would let
+/// modules be added without registration. Throws TypeError for what holds modules or Parameters otherwise.
+nb::object frozen(const nb::str& name, nb::object value) {
+  if (is_module_list(value)) return nb::tuple(value);
+  if (is_module_dict(value)) {
+    nb::dict own;
+    own.update(value);
+    return nb::steal(PyDictProxy_New(own.ptr()));
+  }
+  if (holds_parts(value))
+    throw nb::type_error(
+        fmt::format("module: '{}' is a {} with {} in it, which would not be registered; assign lists or dicts of "
+                    "modules, and each Parameter, to attributes of their own",
+                    name.c_str(), nb::str(value.type().attr("__name__")).c_str(),
+                    holds<PyParameter>(value) ? "Parameters" : "modules")
+            .c_str());
+  return value;
+}
+
 /// `module.name = value` for every class of modules.
 void set_attribute(nb::handle self, const nb::str& name, nb::object value) {
-  // A list would let modules be added without registration.
-  if (is_module_list(value)) value = nb::tuple(value);
+  value = frozen(name, std::move(value));
   if (!nb::inst_ready(self))
     throw nb::type_error("module: call super().__init__() before anything is assigned to its attributes");
   auto& module = nb::cast<nn::Module&>(self);
   const Tensor* tensor = nb::isinstance<PyParameter>(value) ? &nb::cast<PyParameter&>(value).value : as_tensor(value);
-  if (tensor != nullptr && module.assign_parameter(name.c_str(), *tensor)) return;
+  if (tensor != nullptr && module.assign_parameter(name.c_str(), *tensor)) {
+    take_memory(*tensor);
+    return;
+  }
   if (auto* made = dynamic_cast<PyModule*>(&module)) {
     if (made->assign(name.c_str(), value) && nb::isinstance<PyParameter>(value)) {
       // Read through __getattr__, which a value of that name that was there before would hide.
@@ -157,7 +274,9 @@ nb::object missing_attribute(nb::handle self, const std::string& name) {
   if (nb::inst_ready(self))
     if (auto* made = dynamic_cast<PyModule*>(&nb::cast<nn::Module&>(self)))
       if (const Tensor* tensor = made->find(name)) return to_python(*tensor);
-  const nb::object words = nb::module_::import_("equigrad._names").attr("WORDS").attr("get")(name);
+  const nb::module_ names = nb::module_::import_("equigrad._names");
+  nb::object words = names.attr("ATTRIBUTE_WORDS").attr("get")(name);
+  if (words.is_none()) words = names.attr("WORDS").attr("get")(name);
   throw nb::attribute_error(fmt::format("'{}' object has no attribute '{}'{}",
                                         nb::str(self.type().attr("__name__")).c_str(), name,
                                         words.is_none() ? "" : fmt::format(": {}", nb::str(words).c_str()))
@@ -268,22 +387,29 @@ void bind_tree(nb::class_<nn::Module, PyModule>& cls) {
 void bind_state(nb::class_<nn::Module, PyModule>& cls) {
   cls.def(
          "named_parameters",
-         [](const nn::Module& module) {
+         [](nb::handle self) {
            std::vector<std::pair<std::string, Tensor>> list;
-           for (const nn::Parameter& p : module.named_parameters()) list.emplace_back(p.name, p.value);
+           for (const nn::Parameter& p : with_all_registered(self).named_parameters())
+             list.emplace_back(p.name, p.value);
            return list;
          },
-         "(name, tensor) of every parameter, depth first, in the order of registration.")
-      .def("parameters", &nn::Module::parameters, "Their tensors alone: what Tape.gradient and an optimiser take.")
-      .def("parameter_count", &nn::Module::parameter_count, "Number of parameter elements.")
+         "(name, tensor) of every parameter, depth first, in the order of registration.",
+         nb::sig("def named_parameters(self) -> list[tuple[str, equigrad._core.Tensor]]"))
       .def(
-          "state_dict", [](const nn::Module& module) { return dict_of(module.state_dict()); },
+          "parameters", [](nb::handle self) { return with_all_registered(self).parameters(); },
+          "Their tensors alone: what Tape.gradient and an optimiser take.",
+          nb::sig("def parameters(self) -> list[equigrad._core.Tensor]"))
+      .def(
+          "parameter_count", [](nb::handle self) { return with_all_registered(self).parameter_count(); },
+          "Number of parameter elements.", nb::sig("def parameter_count(self) -> int"))
+      .def(
+          "state_dict", [](nb::handle self) { return dict_of(with_all_registered(self).state_dict()); },
           "Parameters and running statistics by name: the module's own tensors, not copies.",
           nb::sig("def state_dict(self) -> dict[str, equigrad._core.Tensor]"))
       .def(
           "load_state_dict",
-          [](nn::Module& module, const nb::dict& state) {
-            module.load_state_dict(named_tensors_from(state, "load_state_dict"));
+          [](nb::handle self, const nb::dict& state) {
+            with_all_registered(self).load_state_dict(named_tensors_from(state, "load_state_dict"));
           },
           "state"_a,
           "Copies values in by name. Raises ShapeError or ValueError that list what does not fit; nothing is changed "
@@ -308,7 +434,7 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
       .def(
           "to",
           [](nb::handle self, nb::handle dtype, nb::handle device) {
-            auto& module = nb::cast<nn::Module&>(self);
+            nn::Module& module = with_all_registered(self);
             const std::optional<Device> first = device_from(dtype);
             if (first && !device.is_none()) throw nb::type_error("to: two devices were given");
             if (dtype.is_none() && device.is_none())
@@ -327,7 +453,7 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
       .def(
           "cuda",
           [](nb::handle self, int index) {
-            nb::cast<nn::Module&>(self).to(Device::cuda(index));
+            with_all_registered(self).to(Device::cuda(index));
             return nb::borrow(self);
           },
           "index"_a = 0, "Moves every parameter and buffer to that CUDA device, as to() does. Returns the module.",
@@ -335,7 +461,7 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
       .def(
           "cpu",
           [](nb::handle self) {
-            nb::cast<nn::Module&>(self).to(Device::cpu());
+            with_all_registered(self).to(Device::cpu());
             return nb::borrow(self);
           },
           "Moves every parameter and buffer to the CPU, as to() does. Returns the module.",
@@ -348,8 +474,9 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
 void bind_base(nb::module_& m) {
   nb::class_<nn::Module, PyModule> cls(
       m, "Module", nb::type_slots(slots),
-      "Base of layers and models. A class of your own calls super().__init__(), assigns modules, lists of modules and "
-      "Parameters to attributes, and defines forward().");
+      "Base of layers and models. A class of your own calls super().__init__(), assigns modules, full lists or dicts "
+      "of "
+      "modules and Parameters to attributes, and defines forward(). A plain Tensor in an attribute is a constant.");
   cls.def(nb::init<>());
   bind_state(cls);
   bind_tree(cls);
@@ -375,7 +502,14 @@ void bind_base(nb::module_& m) {
                            module_of(self, "module: self").parameter_count());
       });
   nb::class_<PyParameter>(m, "Parameter", "Marks a tensor as trained, where it is assigned to a module's attribute.")
-      .def(nb::init<Tensor>(), "value"_a)
+      .def(
+          "__init__",
+          [](PyParameter* self, const Tensor& value) {
+            take_memory(value);
+            new (self) PyParameter{value};
+          },
+          "value"_a,
+          "A tensor on an array's memory moves to memory of its own, so that training leaves the array alone.")
       .def_ro("value", &PyParameter::value);
 }
 

@@ -17,14 +17,17 @@ namespace eg::python {
 /// A module made in Python: children and parameters are what is assigned to its attributes, and forward() computes.
 class PyModule : public nn::Module {
 public:
-  /// Registers what is assigned under a name where it is a module, a sequence of modules or a Parameter. False where it
-  /// is none of these. Throws ValueError when the name is registered already.
+  /// Registers what is assigned under a name where it is a module, a sequence or dict of modules or a Parameter. False
+  /// where it is none of these. Throws ValueError when the name is registered already.
   bool assign(const std::string& name, nb::handle value);
+  /// Throws ValueError where modules or Parameters were put into a list, dict or set that is an attribute of `self`,
+  /// after it was assigned. Looks into all of them at first, then into those whose length is not what it was.
+  void require_lists_as_assigned(nb::handle self) const;
   /// The parameter or state of that name; nullptr where there is none.
   Tensor* find(const std::string& name);
   bool holds(const std::string& name) const { return tensors_.contains(name) || children_.contains(name); }
   void add_state(const std::string& name, const Tensor& value);
-  /// What was registered, in that order: (name, a module or a tuple of modules, or a Parameter or tensor).
+  /// What was registered, in that order: (name, a module, a tuple or mapping of modules, or a Parameter or tensor).
   nb::list parts() const;
   /// forward(*args, **kwargs), named in the errors of what runs inside.
   nb::object run(nb::handle self, const nb::args& args, const nb::kwargs& kwargs) const;
@@ -35,6 +38,8 @@ public:
     return 0;
   }
   void clear_children() { children_.clear(); }
+  /// Calls visit(module) for every module that is held, alone or among others.
+  template <class Visit> void each_module_held(Visit visit) const;
 
 private:
   bool replace(const std::string& name, nb::handle value);
@@ -45,6 +50,7 @@ private:
   std::set<std::string> states_;               // those of the tensors that are not trained
   std::deque<Tensor> slots_;                   // whose addresses stay
   std::map<std::string, nb::object> children_; // modules are registered by address, so they must not go before us
+  mutable std::map<std::string, std::size_t> lengths_; // of lists, dicts and sets without modules
 };
 
 /// A tensor that a Python module trains.

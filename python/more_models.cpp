@@ -170,13 +170,14 @@ void bind_moe(nb::module_& m) {
           [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, CallKey key) {
             return released([&, drawn = key.of(self)] { return self(x, or_undefined(addend), drawn); });
           },
-          "x"_a, "addend"_a = nb::none(), "key"_a = nb::none(), "x [..., dim] -> [..., dim]; `key` feeds the jitter.")
+          "x"_a, nb::kw_only(), "addend"_a = nb::none(), "key"_a = nb::none(),
+          "x [..., dim] -> [..., dim]; `key` feeds the jitter.")
       .def(
           "forward",
           [](const nn::MixtureOfExperts& self, const Tensor& x, const MaybeTensor& addend, CallKey key) {
             return released([&, drawn = key.of(self)] { return self.forward(x, or_undefined(addend), drawn); });
           },
-          "x"_a, "addend"_a = nb::none(), "key"_a = nb::none(),
+          "x"_a, nb::kw_only(), "addend"_a = nb::none(), "key"_a = nb::none(),
           "y with the router's decisions; load_balancing_loss() and router_z_loss() of them keep the experts even.")
       .def_ro("config", &nn::MixtureOfExperts::config)
       .def_ro("gate", &nn::MixtureOfExperts::gate);

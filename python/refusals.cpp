@@ -3,6 +3,8 @@
 
 #include "bindings.h"
 
+#include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -61,14 +63,31 @@ bool is_method_of(const std::string& type, const std::string& method, const std:
   }
 }
 
-/// "; gradients come from a tape: ..." where an argument was given that other libraries have; else nothing.
-std::string hint_for(const std::string& given) {
+bool is_of_names(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// Whether a list of arguments, "(x: Tensor, *, mask: Tensor)" or "kwargs = { mask: Tensor }", has one of that name.
+bool has_argument(std::string_view arguments, const std::string& name) {
+  for (std::size_t at = arguments.find(name); at != std::string_view::npos; at = arguments.find(name, at + 1)) {
+    const std::string_view behind = arguments.substr(at + name.size());
+    if ((at == 0 || !is_of_names(arguments[at - 1])) && (behind.starts_with(":") || behind.starts_with(" =")))
+      return true;
+  }
+  return false;
+}
+
+/// "; gradients come from a tape: ..." where an argument was given that other libraries have and this function has not,
+/// or where the function has words of its own for a wrong call; else nothing.
+std::string hint_for(const std::string& function, const std::vector<std::string>& taken, const std::string& given) {
+  const auto takes = [&](const std::string& name) {
+    return std::any_of(taken.begin(), taken.end(), [&](const auto& one) { return has_argument(one, name); });
+  };
   try {
-    const nb::object words = nb::module_::import_("equigrad._names").attr("ARGUMENT_WORDS");
-    for (const auto [name, text] : nb::cast<nb::dict>(words))
-      if (given.find(nb::cast<std::string>(name) + ":") != std::string::npos ||
-          given.find(nb::cast<std::string>(name) + " =") != std::string::npos)
+    const nb::module_ names = nb::module_::import_("equigrad._names");
+    for (const auto [key, text] : nb::cast<nb::dict>(names.attr("ARGUMENT_WORDS")))
+      if (const auto name = nb::cast<std::string>(key); has_argument(given, name) && !takes(name))
         return "; " + nb::cast<std::string>(text);
+    const nb::object words = names.attr("CALL_WORDS").attr("get")(function);
+    if (!words.is_none()) return "; " + nb::cast<std::string>(words);
   } catch (const std::exception&) { // while the package is imported
   }
   return {};
@@ -103,10 +122,9 @@ std::string on_one_line(std::string_view words) {
       }
     taken.push_back(arguments);
   }
-  const std::string hint = hint_for(given);
+  const std::string function = called(name, type), hint = hint_for(function, taken, given);
   if (!type.empty()) given.erase(0, given.find(',') == std::string::npos ? given.size() : given.find(',') + 2);
-  return fmt::format("{}: it takes {}, and was given ({}){}", called(name, type), fmt::join(taken, " or "), given,
-                     hint);
+  return fmt::format("{}: it takes {}, and was given ({}){}", function, fmt::join(taken, " or "), given, hint);
 }
 
 } // namespace

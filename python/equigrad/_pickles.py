@@ -2,6 +2,7 @@
 
 import copy
 import weakref
+from types import MappingProxyType
 
 from . import _core
 
@@ -72,7 +73,9 @@ def copied_module(value, memo):
 
 
 def _part(value):
-    """What is kept of a part: a module or a tuple of them as it is; (True, tensor) for what is trained."""
+    """What is kept of a part: a module or a tuple of them as it is, a dict of them; (True, tensor) for what is trained."""
+    if isinstance(value, MappingProxyType):
+        return dict(value)
     if isinstance(value, _core.nn.Parameter):
         return True, stored(value.value)
     return (False, stored(value)) if isinstance(value, _core.Tensor) else value

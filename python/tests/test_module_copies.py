@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import equigrad as eg
 import pytest
@@ -49,7 +50,12 @@ MODULES = {
     "GELU": lambda: eg.nn.GELU(approximate="tanh"),
     "Flatten": lambda: eg.nn.Flatten(0, 1),
     "Softmax": lambda: eg.nn.Softmax(dim=0),
-    **{name: getattr(eg.nn, name) for name in ("Identity", "ReLU", "SiLU", "Sigmoid", "Tanh")},
+    "LogSoftmax": lambda: eg.nn.LogSoftmax(dim=0),
+    "LeakyReLU": lambda: eg.nn.LeakyReLU(0.3),
+    "ELU": lambda: eg.nn.ELU(0.7),
+    "MaxPool2d": lambda: eg.nn.MaxPool2d(2, padding=1),
+    "AvgPool2d": lambda: eg.nn.AvgPool2d((2, 1), stride=1),
+    **{name: getattr(eg.nn, name) for name in ("Softplus", "Mish", "Identity", "ReLU", "SiLU", "Sigmoid", "Tanh")},
 }
 
 CALLS = {
@@ -66,10 +72,13 @@ CALLS = {
     "Difm": lambda m: [m(eg.tensor([[1, 2]]), eg.ones((1, 1)))],
     "SetTransformer": lambda m: [m(eg.random.normal((1, 4, 2), key=2))],
     "Pma": lambda m: [m(eg.random.normal((1, 4, 8), key=2))],
-    **dict.fromkeys(("PatchEmbedding", "Vit"), lambda m: [m(eg.random.normal((1, 3, 4, 4), key=2))]),
+    **dict.fromkeys(("PatchEmbedding", "Vit", "MaxPool2d", "AvgPool2d"), lambda m: [m(eg.random.normal((1, 3, 4, 4), key=2))]),
     **dict.fromkeys(("Mlp", "MixtureOfExperts"), lambda m: [m(eg.random.normal((2, 4), key=2))]),
     **dict.fromkeys(
-        ("Sequential", "GELU", "Flatten", "Softmax", "Identity", "ReLU", "SiLU", "Sigmoid", "Tanh"),
+        (
+            *("Sequential", "GELU", "Flatten", "Softmax", "Identity", "ReLU", "SiLU", "Sigmoid", "Tanh"),
+            *("LogSoftmax", "LeakyReLU", "ELU", "Softplus", "Mish"),
+        ),
         lambda m: [m(eg.random.normal((2, 3), key=2))],
     ),
     **dict.fromkeys(("Linear", "LayerNorm", "RmsNorm", "Norm"), lambda m: [m(eg.random.normal((2, 3), key=2))]),
@@ -144,7 +153,7 @@ class Tied(eg.nn.Module):
         self.weight = eg.nn.Parameter(self.embedding.weight)
         self.twice = [self.layers[0], self.layers[1]]
         self.names = ["a", "b"]
-        self.itself = {"me": self}
+        self.itself = SimpleNamespace(me=self)
 
     def forward(self, ids, key):
         x = self.embedding(ids) * self.gain
@@ -163,7 +172,7 @@ def test_modules_made_in_python(again):
     assert same(list(copied.state_dict().values()), list(net.state_dict().values()))
     assert not copied.training and not copied.layers[0].training and copied.layers[1].training
     assert eg.same_bits(copied(ids, 5), net(ids, 5))
-    assert copied.itself["me"] is copied and copied.names == ["a", "b"] and copied.names is not net.names
+    assert copied.itself.me is copied and copied.names == ["a", "b"] and copied.names is not net.names
     assert copied.twice[0] is copied.layers[0] and copied.embedding is not net.embedding
     gradients = []
     for model in (net, copied):
@@ -239,7 +248,7 @@ def test_copies_are_not_recorded():
         before = len(tape)
         copied = copy.deepcopy(net)
         assert len(tape) == before and len(copy.deepcopy([net, {"net": net}])) == 2 and len(tape) == before
-        assert eg.recording() and copied.scale.data_ptr != net.scale.data_ptr and copied.itself["me"] is copied
+        assert eg.recording() and copied.scale.data_ptr != net.scale.data_ptr and copied.itself.me is copied
         y = copied(ids, 5).sum()
     assert tape.gradient(y, net.gain).tolist() == [0] * 4  # it is another model
 

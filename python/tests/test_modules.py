@@ -1,6 +1,8 @@
 """Layers, models, modules made in Python, optimisers."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import equigrad as eg
@@ -306,3 +308,141 @@ def test_none_can_be_assigned():
     assert net.inner.weight.shape == (3, 2)
     with pytest.raises(eg.ValueError, match="'weight' is registered already"):
         net.weight = None
+
+
+class Held(eg.nn.Module):
+    """Assigns what a function gives to `parts`."""
+
+    def __init__(self, parts):
+        super().__init__()
+        self.parts = parts
+
+    def forward(self, x):
+        return x
+
+
+def linear(key=1):
+    return eg.nn.Linear(2, 2, key=key)
+
+
+def test_dicts_of_modules_are_registered():
+    given = {"a": linear(1), "b": eg.nn.Sequential(linear(2), eg.nn.ReLU())}
+    net = Held(given)
+    names = ["parts.a.weight", "parts.a.bias", "parts.b.0.weight", "parts.b.0.bias"]
+    assert [name for name, _ in net.named_parameters()] == list(net.state_dict()) == names
+    assert list(net.parts) == ["a", "b"] and net.parts["a"](eg.ones((1, 2))).shape == (1, 2)
+    given["c"] = linear(3)  # the caller's dict is no longer the module's
+    assert len(net.parameters()) == 4
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        net.parts["c"] = linear(3)
+    net.eval()
+    assert not net.parts["b"].training
+    for copied in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert [name for name, _ in copied.named_parameters()] == names and list(copied.parts) == ["a", "b"]
+        assert eg.same_bits(copied.parts["a"].weight, net.parts["a"].weight)
+        assert copied.parts["a"].weight.data_ptr != net.parts["a"].weight.data_ptr
+    other = Held(dict(net.parts))
+    assert other.parts["a"] is net.parts["a"]
+    with pytest.raises(ValueError, match="part of itself"):
+        net.more = {"self": net}
+    with pytest.raises(ValueError, match="registered already"):
+        net.parts = {"a": linear()}
+    for key in ("x.y", "", 3):
+        with pytest.raises(ValueError, match="keys are text without dots, not "):
+            Held({key: linear()})
+    with pytest.raises(TypeError, match="module: 'parts.b' must be a Module.*, not int"):
+        Held({"a": linear(), "b": 3})
+
+
+@pytest.mark.parametrize(
+    "parts, words",
+    [
+        (lambda: [eg.ops.relu, linear()], "module: 'parts.0' must be a Module"),
+        (lambda: (linear(), None), "module: 'parts.1' must be a Module"),
+        (lambda: [[linear()], [linear()]], "'parts' is a list with modules in it, which would not be registered"),
+        (lambda: {"a": [linear()]}, "'parts' is a dict with modules in it"),
+        (lambda: {linear()}, "module: 'parts'"),
+        (lambda: [eg.nn.Parameter(eg.ones(2))], "'parts' is a list with Parameters in it.*each Parameter"),
+        (lambda: {"w": eg.nn.Parameter(eg.ones(2))}, "'parts' is a dict with Parameters in it"),
+    ],
+)
+def test_what_would_not_be_registered_is_refused(parts, words):
+    with pytest.raises(TypeError, match=words):
+        Held(parts())
+
+
+def test_modules_that_come_later_are_found_out():
+    """A list that was assigned empty is filled afterwards: its modules would never be trained."""
+    fills = {
+        "append": ([], lambda net: net.parts.append(linear())),
+        "dict": ({}, lambda net: net.parts.update(a=linear())),
+        "set": (set(), lambda net: net.parts.add(linear())),
+        "inside": ([[]], lambda net: net.parts[0].append(linear())),
+        "Parameter": ([1, 2], lambda net: net.parts.append(eg.nn.Parameter(eg.ones(1)))),
+    }
+    uses = [
+        lambda net: net.parameters(),
+        lambda net: net.named_parameters(),
+        lambda net: net.parameter_count(),
+        lambda net: net.state_dict(),
+        lambda net: net.load_state_dict({}),
+        lambda net: net.to("f64"),
+        lambda net: net.cpu(),
+    ]
+    for name, (value, fill) in fills.items():
+        net = Held(value)
+        outer = Held([net])
+        assert net.parameters() == [] and net(1) == 1
+        fill(net)
+        for use in uses:
+            for module in (net, outer):
+                with pytest.raises(eg.ValueError, match="'parts' of a .*Held holds .*; assign the list once it is full"):
+                    use(module)
+        if name != "inside":  # a call compares lengths
+            with pytest.raises(eg.ValueError, match="'parts' of a .*Held holds"):
+                net(1)
+        repr(net)
+    net = Held([])
+    net.parts = [linear()]  # now it is full
+    assert len(net.parameters()) == 2 and net(1) == 1
+
+    class Bigger(eg.nn.Linear):
+        pass
+
+    bigger = Bigger(2, 2, key=1)
+    bigger.more = []
+    assert len(bigger.parameters()) == 2
+    bigger.more.append(linear())
+    with pytest.raises(eg.ValueError, match="'more' of a .*Bigger holds"):
+        bigger.parameters()
+
+
+def test_plain_lists_and_tensors_are_constants():
+    net = Held([1.0, "x", eg.ones(2), np.ones(2)])
+    net.scale = eg.ones(2)
+    net.parts.append(net.parts)  # a list in itself
+    assert net.parameters() == [] and net(1) == 1 and isinstance(net.parts, list)
+    net.trained = eg.nn.Parameter(eg.ones(2))
+    assert [name for name, _ in net.named_parameters()] == ["trained"]
+
+
+def test_second_tensors_are_given_by_name():
+    """attention(q, k, v) of other libraries is no call here: the second tensor would be a residual, the third a mask."""
+    x = eg.random.normal((1, 3, 8), key=1)
+    attention, block = eg.nn.MultiHeadAttention(8, 2, key=2), eg.nn.Block(eg.nn.BlockConfig(dim=8, heads=2, mlp=8), key=3)
+    with pytest.raises(TypeError, match="self-attention takes one tensor.*mask=mask"):
+        attention(x, x, x)
+    with pytest.raises(TypeError, match="mask= is a tensor of .*"):
+        attention(x, attn_mask=x)
+    mask = eg.ones((3, 3)).tril().to("bool")
+    with pytest.raises(TypeError, match="block takes one tensor"):
+        block(x, mask)
+    assert eg.same_bits(attention(x, mask=mask), attention(x, addend=eg.zeros((1, 3, 8)), mask=mask))
+    assert block(x, mask=mask).shape == x.shape
+    for module in (eg.nn.Linear(8, 8, key=1), eg.nn.Mlp(8, 8, key=1)):
+        with pytest.raises(TypeError, match="addend"):
+            module(x, x)
+        assert eg.relative_error(module(x, addend=x), module(x) + x) < 1e-6
+    experts = eg.nn.MixtureOfExperts(eg.nn.MoeConfig(dim=8, hidden=8, experts=2, top_k=1), key=1)
+    with pytest.raises(TypeError, match="addend"):
+        experts(x, x)
