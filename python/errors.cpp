@@ -15,25 +15,30 @@ namespace {
 /// One class of errors: how C++ and Python call it, and what it is besides eg.Error.
 struct ErrorClass {
   const std::type_info* type;
+  bool (*is)(const Error*); ///< whether an error is of it, or of a class that derives from it
   const char* name;
   const char* doc;
   PyObject* made = nullptr; // for as long as the process lives
 };
 
+template <class E> constexpr ErrorClass error_class(const char* name, const char* doc) {
+  return {&typeid(E), [](const Error* e) { return dynamic_cast<const E*>(e) != nullptr; }, name, doc};
+}
+
 std::array<ErrorClass, 12>& classes() {
   static std::array<ErrorClass, 12> list = {{
-      {&typeid(Error), "Error", "Base of every error that equigrad raises."},
-      {&typeid(ShapeError), "ShapeError", "Shapes that do not fit the operation."},
-      {&typeid(DTypeError), "DTypeError", "An element type that the operation does not take."},
-      {&typeid(IndexError), "IndexError", "An index, axis or label outside its range."},
-      {&typeid(ValueError), "ValueError", "An option or attribute that does not exist or is out of range."},
-      {&typeid(MemoryError), "MemoryError", "A request beyond the allocator's limit or the machine's memory."},
-      {&typeid(FileError), "FileError", "A file that is missing, truncated, corrupt or of another kind."},
-      {&typeid(AutogradError), "AutogradError", "A tape used in a way that cannot give a gradient."},
-      {&typeid(NumericError), "NumericError", "A NaN or an infinity where numbers were wanted."},
-      {&typeid(Interrupted), "Interrupted", "The work was stopped by the user."},
-      {&typeid(DeviceError), "DeviceError", "A device that is not there, or a tensor that is on another one."},
-      {&typeid(permute::SymmetryError), "SymmetryError", "A claimed symmetry that the model does not have."},
+      error_class<Error>("Error", "Base of every error that equigrad raises."),
+      error_class<ShapeError>("ShapeError", "Shapes that do not fit the operation."),
+      error_class<DTypeError>("DTypeError", "An element type that the operation does not take."),
+      error_class<IndexError>("IndexError", "An index, axis or label outside its range."),
+      error_class<ValueError>("ValueError", "An option or attribute that does not exist or is out of range."),
+      error_class<MemoryError>("MemoryError", "A request beyond the allocator's limit or the machine's memory."),
+      error_class<FileError>("FileError", "A file that is missing, truncated, corrupt or of another kind."),
+      error_class<AutogradError>("AutogradError", "A tape used in a way that cannot give a gradient."),
+      error_class<NumericError>("NumericError", "A NaN or an infinity where numbers were wanted."),
+      error_class<Interrupted>("Interrupted", "The work was stopped by the user."),
+      error_class<DeviceError>("DeviceError", "A device that is not there, or a tensor that is on another one."),
+      error_class<permute::SymmetryError>("SymmetryError", "A claimed symmetry that the model does not have."),
   }};
   return list;
 }
@@ -49,7 +54,9 @@ void translate(const std::exception_ptr& error, void*) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& e) {
-    PyObject* found = classes()[0].made;
+    PyObject* found = nullptr;
+    for (const ErrorClass& known : classes()) // the base of all comes first
+      if (known.is(&e)) found = known.made;
     for (const ErrorClass& known : classes())
       if (*known.type == typeid(e)) found = known.made;
     // Messages may contain a file name that is not UTF-8.

@@ -101,6 +101,7 @@ template <class O, class OfRun> O options_for(const Request& r, O options, OfRun
     if (const std::string why = option_table(options).idle(options, key); !why.empty())
       throw ValueError(fmt::format("train: {} has no effect: {}", key, why));
   }
+  if (r.given.contains(training::option_key(&RunOptions::warmup))) training::require_warmup_in_run(options);
   if (r.nowhere) options.out.clear();
   check(options);
   return options;

@@ -231,6 +231,11 @@ void check_run_options(const RunOptions& o) {
   optim::make_optimizer(o.optimizer, {}, o.weight_decay, o.eps); // refuses names and values
 }
 
+void require_warmup_in_run(const RunOptions& o) {
+  need(o.steps <= 0 || o.warmup <= o.steps, o, o.warmup,
+       fmt::format("is {}, and the run has {} steps: the learning rate would never reach lr", o.warmup, o.steps));
+}
+
 optim::Schedule schedule_of(const RunOptions& options, std::int64_t total_steps) {
   return {.kind = options.schedule,
           .base = options.lr,

@@ -94,6 +94,9 @@ const OptionTable<RunOptions>& option_table(const RunOptions& options);
 /// Throws ValueError that names the option when a value is out of range or options contradict each other.
 void check_run_options(const RunOptions& options);
 
+/// For options where the warm-up was asked for: throws ValueError when it is longer than the steps that were given.
+void require_warmup_in_run(const RunOptions& options);
+
 /// The learning rates of a run of so many steps.
 optim::Schedule schedule_of(const RunOptions& options, std::int64_t total_steps);
 

@@ -53,6 +53,11 @@ void Run::begin(Task& task) {
   schedule_ = schedule_of(options_, total_);
   if (const Device device = device::usable(options_.device); !device.is_cpu())
     notes_.push_back(fmt::format("the model is trained on {}", device.str()));
+  if (options_.warmup > total_)
+    notes_.push_back(
+        fmt::format("the warm-up of {} steps is longer than the run of {}: the learning rate never reaches "
+                    "{}",
+                    options_.warmup, total_, options_.lr));
   if (!options_.resume.empty()) resume();
   if (!options_.out.empty()) best_.emplace(options_, saved_at_);
   if (best_ && !best_->note().empty()) notes_.push_back(best_->note());

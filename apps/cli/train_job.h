@@ -105,6 +105,7 @@ Options options_for(const TrainRequest& request, Options options, OfRun&& of_run
   }
   naming_config(request.config, request.given, [&] { request.flags.apply(options); });
   refuse_idle_flags(request, [&](const std::string& key) { return option_table(options).idle(options, key); });
+  if (request.gives(&training::RunOptions::warmup)) training::require_warmup_in_run(options);
   if (request.seed_given) options.seed = request.common.seed;
   if constexpr (requires { options.key; })
     if (!options.key.empty()) disable_core_dumps();

@@ -1,9 +1,9 @@
 """Saves tensors by name, and reads them again."""
 
-from os import PathLike, fspath
+from os import PathLike, fspath, path as paths
 from typing import Any, Mapping
 
-from ._core import Tensor, ValueError
+from ._core import FileError, Tensor, ValueError
 from ._core.data import load_safetensors, save_safetensors
 from ._core.nn import Module
 
@@ -27,6 +27,14 @@ def save(what: Module | Mapping[str, Any], path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str], widen: bool = False) -> dict[str, Tensor]:
     """Reads tensors by name: model.load_state_dict(eg.load(path)).
 
-    widen: F16 and BF16 become f32, other integers i64.
+    widen: F16 and BF16 become f32, other integers i64. Raises FileError for a damaged file and for other formats.
     """
-    return load_safetensors(path, widen=widen)
+    try:
+        return load_safetensors(path, widen=widen)
+    except FileError as error:
+        if not paths.isfile(path):
+            raise
+        words = str(error).removeprefix(f"{fspath(path)!s}: ")
+        raise FileError(
+            f"{fspath(path)!s}: the file is damaged or of another format; write it with eg.save, or fetch it again ({words})"
+        ) from None

@@ -329,7 +329,10 @@ class Run:
                 f"{who}: {self.folder} was trained on data in memory; "
                 f"open it with eg.open_run({os.fspath(self.folder)!r}, data=..., test=...)"
             )
-        return _training.open(self.kind, "{}", os.fspath(self.folder), True, *self._data)
+        try:
+            return _training.open(self.kind, "{}", os.fspath(self.folder), True, *self._data)
+        except _core.FileError as error:
+            raise _damaged(self.folder, error) from None
 
     def _close(self) -> None:
         """Takes the models out of the trainer, which holds the lock of the folder."""
@@ -445,6 +448,8 @@ def _options(model: str, config: Any, options: dict[str, Any]) -> tuple[dict[str
     if base.pop("resume", ""):
         raise _core.ValueError("train: 'resume' is not taken from a config; give resume=")
     nowhere = options.get("out", "") is None
+    if options.get("out") is not None and os.fspath(options["out"]) == "":
+        raise _core.ValueError("train: out is ''; give a folder, or out=None for none, or leave it out")
     given = {
         ("from" if name == "from_" else name): value
         for name, value in options.items()
@@ -494,6 +499,7 @@ def _sources(model: str, data: Any, test: Any, given: dict[str, Any], who: str =
         # The classes of both: a test set need not have one of each.
         names = max(train_set.class_names, test_set.class_names, key=len)
         train_set, test_set = (ArrayDataset(*pair, class_names=names) for pair in (data, test))
+        _require_every_class(who, len(names), data[1], test[1])
     if data is not None and train_set is None:
         given["data"] = os.fspath(data)
     if test is not None and test_set is None:
@@ -508,6 +514,18 @@ def _sources(model: str, data: Any, test: Any, given: dict[str, Any], who: str =
             raise _core.ValueError(f"{who}: {model} takes no images; data is a name or a path")
         given["data"] = train_set.name + _IN_MEMORY
     return train_set, test_set
+
+
+def _require_every_class(who: str, classes: int, *labels: Any) -> None:
+    """A label that stands nowhere is most likely a wrong number: labels that begin at 1, or ids of something else."""
+    there = {int(label) for one in labels for label in np.unique(np.asarray(one))}
+    missing = next((label for label in range(classes) if label not in there), None)
+    if missing is not None:
+        raise _core.ValueError(
+            f"{who}: labels go up to {classes - 1}, and no image has label {missing}; number the classes from 0 on "
+            "(np.unique(labels, return_inverse=True)[1]), or name them all: "
+            "eg.data.ArrayDataset(images, labels, class_names=[...])"
+        )
 
 
 def _check_functions(**functions: Any) -> None:
@@ -605,7 +623,10 @@ def train(
     if isinstance(resume, Run) and folder is None:
         raise _core.ValueError("train: the run that is to be resumed wrote no folder (out=None)")
     if folder is not None:
-        found = _training.model_of_run(os.fspath(folder))
+        try:
+            found = _training.model_of_run(os.fspath(folder))
+        except _core.FileError as error:
+            raise _damaged(folder, error) from None
         if model is not None and model != found:
             raise _core.ValueError(f"train: {folder} is a run of {found}, not of {model}")
         model = found  # type: ignore[assignment]
@@ -631,7 +652,7 @@ def train(
     try:
         trainer = _training.open(model, wishes, os.fspath(folder) if folder is not None else "", nowhere, *images)
     except _core.Error as error:
-        raise _in_python(error) from None
+        raise _in_python(error if folder is None else _damaged(folder, error)) from None
     return _trained(model, trainer, images, listed, Progress(progress))
 
 
@@ -649,9 +670,36 @@ def _in_python(error: _core.Error) -> _core.Error:
     return error if words == str(error) else type(error)(words)
 
 
+def _damaged(folder: Path, error: _core.Error) -> _core.Error:
+    """The error, with what to do where it is of a checkpoint of the folder."""
+    if not isinstance(error, _core.FileError) or "step-" not in str(error):
+        return error
+    return _core.FileError(
+        f"{folder}: its checkpoints are damaged; copy the run from elsewhere, or train again with "
+        f"out={os.fspath(folder)!r}, overwrite=True ({error})"
+    )
+
+
+def _config_of(folder: Path) -> dict[str, Any]:
+    """The options of a run, as config.json has them; none where there is no such file."""
+    path = folder / "config.json"
+    if not path.exists():
+        return {}
+    try:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # of JSON, or of UTF-8
+        raise _core.FileError(
+            f"{path} is damaged; eg.train(resume={os.fspath(folder)!r}) writes it again from the last checkpoint ({error})"
+        ) from None
+    return config
+
+
 def _require_data_on_disk(folder: Path) -> None:
-    config = folder / "config.json"
-    if config.exists() and json.loads(config.read_text(encoding="utf-8")).get("data", "").endswith(_IN_MEMORY):
+    try:
+        config = _config_of(folder)
+    except _core.FileError:
+        return  # the checkpoint has the options too
+    if str(config.get("data", "")).endswith(_IN_MEMORY):
         raise _core.ValueError(f"train: {folder} was trained on data in memory; give data= and test= again")
 
 
@@ -678,11 +726,13 @@ def _trained(model: str, trainer: Any, images: _Sets, callbacks: Sequence[Callba
         began = True
         result = json.loads(trainer.run(teller))
     except KeyboardInterrupt:
+        run.step = trainer.step  # the last step may have ended without being told
         run._drop()
         progress.end(run.step, run.total_steps, "interrupted")
         there = folder is not None and began and any((folder / "checkpoints").glob("step-*"))
-        hint = f"; go on with eg.train(resume={os.fspath(folder)!r})" if folder is not None and there else ""
-        raise KeyboardInterrupt(f"train: interrupted at step {run.step} of {run.total_steps}{hint}") from None
+        data = ", data=..., test=..." if images[0] is not None else ""
+        hint = f"; resume with eg.train(resume={os.fspath(folder)!r}{data})" if folder is not None and there else ""
+        raise KeyboardInterrupt(f"train: interrupted after step {run.step} of {run.total_steps}{hint}") from None
     except _core.Error as error:
         run._drop()
         progress.end(run.step, run.total_steps, "stopped by an error")
@@ -710,10 +760,11 @@ def open_run(folder: str | os.PathLike[str], data: Images | None = None, test: I
     data, test: the images of a run that was trained on data in memory, for its models and eg.evaluate.
     """
     path = Path(os.fspath(folder))
-    kind = _training.model_of_run(os.fspath(path))
-    config_file = path / "config.json"
-    config = json.loads(config_file.read_text(encoding="utf-8")) if config_file.exists() else {}
-    run = Run(kind, config, path, _lines_of(path))
+    try:
+        kind = _training.model_of_run(os.fspath(path))
+    except _core.FileError as error:
+        raise _damaged(path, error) from None
+    run = Run(kind, _config_of(path), path, _lines_of(path))
     run._data = _sources(kind, data, test, {}, "open_run")
     run.complete = (path / "complete.json").exists()  # which is away while a run trains
     return run

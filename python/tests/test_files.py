@@ -139,3 +139,15 @@ def test_paths_of_every_kind(tmp_path):
 def test_errors_name_files_whose_names_are_no_text():
     with pytest.raises(eg.FileError, match=r"nowhere-\\xff"):
         eg.data.load_safetensors(b"/nowhere-\xff")
+
+
+def test_a_damaged_file_says_what_to_do(tmp_path):
+    path = tmp_path / "x.safetensors"
+    eg.save({"x": eg.ones(300)}, path)
+    good = path.read_bytes()
+    for bad in (good[: len(good) // 2], good[:8] + b"garbage" + good[15:], b"", b"plain text, not tensors, and long enough"):
+        path.write_bytes(bad)
+        with pytest.raises(eg.FileError, match="x.safetensors: the file is damaged or of another format; write it with eg.save"):
+            eg.load(path)
+    with pytest.raises(eg.FileError, match="nowhere.*no such file$"):
+        eg.load(tmp_path / "nowhere")

@@ -261,7 +261,7 @@ def test_ctrl_c_leaves_a_whole_checkpoint(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0 and "Traceback" not in err
-    words = re.search(r"train: interrupted at step (\d+) of 100000; go on with eg.train\(resume='(.*)'\)", out)
+    words = re.search(r"train: interrupted after step (\d+) of 100000; resume with eg.train\(resume='(.*)'\)", out)
     step = int(words.group(1))
     run = eg.train(resume=words.group(2), steps=step + 2)
     assert run.metrics.train["step"].tolist() == list(range(1, step + 3))
@@ -315,9 +315,9 @@ def test_an_interruption_says_how_to_go_on_where_that_can_be_done(tmp_path):
     ]:
         with pytest.raises(KeyboardInterrupt) as raised:
             trained("gpt2", tmp_path, out, steps=3, **how)
-        assert ("go on with eg.train(resume=" in str(raised.value)) == resumable, out
-        assert "train: interrupted at step" in str(raised.value)
-    with pytest.raises(KeyboardInterrupt, match="go on with"):
+        assert ("resume with eg.train(resume=" in str(raised.value)) == resumable, out
+        assert f"train: interrupted after step {int('on_step' in how)} of 3" in str(raised.value)
+    with pytest.raises(KeyboardInterrupt, match="resume with"):
         eg.train(resume=tmp_path / "late", callbacks=Leaving())
     assert eg.train(resume=tmp_path / "late").step == 3
 
@@ -413,6 +413,10 @@ def test_images_in_memory(tmp_path, rng):
         ("'augment' must be true or false, not 1", ValueError, {"augment": 1}),
         ("permute", ValueError, {"permute": "rwos"}),
         ("lr must be positive, not -1", ValueError, {"lr": -1}),
+        ("train: warmup is 5, and the run has 3 steps: the learning rate would never", ValueError, {"warmup": 5, "steps": 3}),
+        ("mixup must be", ValueError, {"mixup": -0.5}),
+        ("label_smoothing must be", ValueError, {"label_smoothing": 1.5}),
+        ("train: out is ''; give a folder, or out=None for none", ValueError, {"out": ""}),
         ("dim 15 is not a multiple of heads 2", ValueError, {"dim": 15, "heads": 2}),
         ("steps", ValueError, {"epochs": 2}),
         ("twin needs a permutation to compare with: give permute", ValueError, {"twin": True}),
@@ -681,3 +685,55 @@ def test_callbacks_that_cannot_be_called_are_refused_before_a_folder_is_made(tmp
         with pytest.raises(TypeError, match=words):
             eg.train("vit", "shapes", steps=1, out=tmp_path / "run", **wrong)
         assert not (tmp_path / "run").exists()
+
+
+def test_a_signal_names_the_step_that_was_finished(tmp_path):
+    """The signal comes before the last step is told: the run is one step further than its records."""
+
+    def leave(run, record):
+        if record.step == 2:
+            signal.raise_signal(signal.SIGINT)  # taken at the next look
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        trained("gpt2", tmp_path, tmp_path / "run", steps=9, on_step=leave)
+    (step,) = re.findall(r"interrupted after step (\d+) of 9; resume with eg.train\(resume=", str(raised.value))
+    (checkpoint,) = (tmp_path / "run" / "checkpoints").glob("step-*")
+    assert int(checkpoint.name.removeprefix("step-")) == int(step)
+    images = np.random.default_rng(0).integers(0, 255, (32, 1, 8, 8)).astype("uint8"), np.arange(32) % 2
+    small = {"patch": 4, "dim": 8, "heads": 2, "layers": 1, "mlp": 8, "batch": 8}
+    with pytest.raises(KeyboardInterrupt, match=r"resume='.*', data=\.\.\., test=\.\.\.\)"):
+        eg.train("vit", images, test=images, steps=9, out=tmp_path / "images", on_step=leave, **small)
+
+
+def test_labels_that_are_no_classes_are_refused():
+    images = np.zeros((12, 1, 8, 8), "uint8")
+    small = {"steps": 1, "patch": 4, "dim": 8, "heads": 2, "layers": 1, "mlp": 8, "batch": 4, "out": None}
+    for labels, missing in [(np.arange(12) * 1000, 1), (np.arange(12) % 3 + 1, 0), (np.arange(12) % 2 * 2, 1)]:
+        with pytest.raises(eg.ValueError, match=rf"no image has label {missing}; .*np.unique.*class_names"):
+            eg.train("vit", (images, labels), test=(images[:2], labels[:2]), **small)
+    labels = np.arange(12) % 3
+    assert eg.train("vit", (images, labels), test=(images[:1], labels[:1]), **small).config["out"] == ""
+    assert eg.train("vit", (images, labels % 2), test=(images, labels), **small).step == 1  # the classes of both
+    named = eg.data.ArrayDataset(images, labels * 2, class_names=list("abcdef"))
+    assert eg.train("vit", named, test=named, **small).model.config.classes == 6
+
+
+def test_a_default_warm_up_beyond_the_run_is_a_note(tmp_path):
+    run = trained("gpt2", tmp_path, None, steps=2)
+    assert any("warm-up of 100 steps is longer than the run of 2" in note for note in run.notes)
+    assert not any("warm-up" in note for note in trained("gpt2", tmp_path, None, steps=2, warmup=2).notes)
+
+
+def test_a_damaged_run_says_what_to_do(tmp_path):
+    out = tmp_path / "run"
+    trained("gpt2", tmp_path, out, steps=2)
+    config = out / "config.json"
+    config.write_text(config.read_text()[:50])
+    with pytest.raises(eg.FileError, match=r"config.json is damaged; eg.train\(resume=.*writes it again"):
+        eg.open_run(out)
+    assert eg.train(resume=out, steps=3).step == 3 and eg.open_run(out).config["steps"] == 3
+    for state in (out / "checkpoints").glob("step-*/state.json"):
+        state.write_text(state.read_text()[:50])
+    for use in (lambda: eg.open_run(out), lambda: eg.train(resume=out, steps=4)):
+        with pytest.raises(eg.FileError, match="run: its checkpoints are damaged; copy the run from elsewhere, or train again"):
+            use()
