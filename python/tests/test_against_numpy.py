@@ -205,3 +205,34 @@ def test_transposed_convolutions_are_the_adjoint():
         image = eg.ops.conv_transpose2d(eg.tensor(g[:, :, None]), eg.tensor(w[:, :, None]), stride=[1, stride], padding=[0, padding],
                                         dilation=[1, dilation], output_padding=[0, more])
         assert same(image[:, :, 0], back)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 1023, 1024, 3000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool"])
+def test_unique_of_every_type_and_size(size, dtype):
+    """Few elements are compared, many sorted by digits; whole numbers of a short range are counted in a table."""
+    rng = np.random.default_rng([size, len(dtype)])
+    drawn = [rng.normal(size=size) * 10, rng.integers(-3, 4, size), rng.integers(-(2**62), 2**62, size)]
+    if dtype == "uint8":
+        drawn = [rng.integers(0, 256, size), rng.integers(0, 3, size)]
+    for array in drawn:
+        array = array.astype(dtype)
+        if size > 4 and dtype.startswith("float"):
+            array[:4] = np.nan, -0.0, np.inf, np.nan
+        found = eg.ops.unique(eg.tensor(array))
+        values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
+        for mine, numpy in zip(found, (values, inverse.reshape(-1), counts)):
+            assert mine.dtype == numpy.dtype and np.array_equal(mine.numpy(), numpy, equal_nan=dtype.startswith("float"))
+
+
+def test_unique_sees_what_was_written_since():
+    """The order that the shape rule found is taken once, for the same elements."""
+    array = np.random.default_rng(0).normal(size=2000).astype("float32")
+    x = eg.tensor(array)
+    for value in (5.0, -5.0):
+        array[7] = value  # unseen by the library
+        assert np.array_equal(x.unique().numpy(), np.unique(array))
+        x[3] = value + 1.0
+        assert np.array_equal(x.unique().numpy(), np.unique(array))
+    assert np.array_equal(x[::2].unique().numpy(), np.unique(array[::2]))
+    assert np.array_equal(x[:1500].unique().numpy(), np.unique(array[:1500]))

@@ -9,7 +9,12 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 namespace eg {
 namespace {
@@ -18,45 +23,160 @@ constexpr const char* why_on_the_host = "how many results there are depends on t
 
 // --- unique ---
 
-/// The elements of x, packed on the CPU, by key and then by place: equal keys are equal elements.
-std::vector<std::pair<std::uint64_t, std::int64_t>> in_order(const Tensor& x) {
-  std::vector<std::pair<std::uint64_t, std::int64_t>> items(static_cast<std::size_t>(x.numel()));
-  if (items.empty()) return items;
-  visit_number(x.dtype(), [&]<class T>() {
-    const T* values = x.data<T>();
-    for (std::size_t i = 0; i < items.size(); ++i)
-      items[i] = {sorting::key_of(values[i], false), static_cast<std::int64_t>(i)};
-  });
-  std::sort(items.begin(), items.end());
+/// An element's key and its place; equal keys are equal elements.
+template <class Key> struct Item {
+  Key key;
+  std::uint32_t place;
+};
+
+/// Sorts items by their keys; equal ones stay in order. 11 bits at a time, beginning with the lowest: each
+/// pass goes through memory once, where a sort by comparison of a million does so twenty times. Digits that are the
+/// same in all are passed over. Few items are compared.
+template <class Key> void sort_by_digits(std::vector<Item<Key>>& items) {
+  using T = Item<Key>;
+  constexpr int digit_bits = 11, digits = (8 * sizeof(Key) + digit_bits - 1) / digit_bits;
+  constexpr std::size_t values = std::size_t{1} << digit_bits, few = 1024;
+  if (items.size() < few) {
+    std::stable_sort(items.begin(), items.end(), [](const T& a, const T& b) { return a.key < b.key; });
+    return;
+  }
+  const auto digit = [](const T& item, int d) {
+    return static_cast<std::size_t>(item.key >> (d * digit_bits)) & (values - 1);
+  };
+  std::vector<std::size_t> counts(digits * values);
+  for (const T& item : items)
+    for (int d = 0; d < digits; ++d) ++counts[static_cast<std::size_t>(d) * values + digit(item, d)];
+  std::vector<T> other(items.size());
+  for (int d = 0; d < digits; ++d) {
+    std::size_t* place = counts.data() + static_cast<std::size_t>(d) * values;
+    if (place[digit(items[0], d)] == items.size()) continue;
+    std::size_t before = 0;
+    for (std::size_t v = 0; v < values; ++v) before += std::exchange(place[v], before);
+    for (const T& item : items) other[place[digit(item, d)]++] = item;
+    items.swap(other);
+  }
+}
+
+/// The smallest element and how many whole numbers there are from it to the largest, where these are so few that a
+/// table of them is faster than sorting.
+template <class T> std::optional<std::pair<std::int64_t, std::size_t>> short_range(const T* x, std::size_t n) {
+  if constexpr (!std::is_integral_v<T>) {
+    return std::nullopt;
+  } else {
+    const auto [least, most] = std::minmax_element(x, x + n);
+    const auto first = static_cast<std::int64_t>(*least), last = static_cast<std::int64_t>(*most);
+    const std::uint64_t distance = static_cast<std::uint64_t>(last) - static_cast<std::uint64_t>(first);
+    if (distance > 4 * n + 256) return std::nullopt;
+    return std::pair(first, static_cast<std::size_t>(distance) + 1);
+  }
+}
+
+/// How often each number of a short range stands in x.
+template <class T> std::vector<std::int64_t> counted(const T* x, std::size_t n, std::int64_t first, std::size_t range) {
+  std::vector<std::int64_t> counts(range);
+  for (std::size_t i = 0; i < n; ++i) ++counts[static_cast<std::size_t>(static_cast<std::int64_t>(x[i]) - first)];
+  return counts;
+}
+
+template <class T> using Items = std::vector<Item<sorting::KeyOf<T>>>;
+
+/// The elements in order, from the shape rule to the kernel of the same call, which would sort them again. Only shapes
+/// are handed on otherwise, and they are asked for before memory is taken.
+template <class T> struct Handed {
+  std::weak_ptr<Storage> storage; // of these elements, as they were at this version
+  std::uint64_t version = 0;
+  const T* first = nullptr;
+  Items<T> items;
+};
+template <class T> Handed<T>& handed() {
+  static thread_local Handed<T> kept;
+  return kept;
+}
+
+/// The elements of a packed tensor that is not empty, in order; equal ones by their places.
+template <class T> Items<T> in_order(const Tensor& x) {
+  if (Handed<T> kept = std::exchange(handed<T>(), {}); kept.storage.lock() == x.storage() &&
+                                                       kept.version == x.version() && kept.first == x.data<T>() &&
+                                                       std::ssize(kept.items) == x.numel())
+    return std::move(kept.items);
+  Items<T> items(static_cast<std::size_t>(x.numel()));
+  const T* values = x.data<T>();
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i] = {sorting::key_of(values[i], false), static_cast<std::uint32_t>(i)};
+  sort_by_digits(items);
   return items;
 }
 
-/// Shapes are asked for before memory is taken, and nothing but shapes is handed on: so infer and kernel sort both.
+/// How many different elements there are.
+template <class T> std::int64_t different(const Tensor& x) {
+  const auto n = static_cast<std::size_t>(x.numel());
+  if (n == 0) return 0;
+  if (const auto range = short_range(x.data<T>(), n)) {
+    const auto counts = counted(x.data<T>(), n, range->first, range->second);
+    return std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
+  }
+  handed<T>() = {};
+  Items<T> items = in_order<T>(x);
+  std::int64_t count = 1;
+  for (std::size_t i = 1; i < n; ++i) count += items[i].key != items[i - 1].key ? 1 : 0;
+  handed<T>() = {x.storage(), x.version(), x.data<T>(), std::move(items)};
+  return count;
+}
+
 std::vector<TensorSpec> unique_infer(const OpArgs& args) {
   check_number(args, 0);
-  const auto items = in_order(device::on_cpu(packed(args.in[0])));
+  if (args.in[0].numel() > std::numeric_limits<std::uint32_t>::max()) // places have 32 bits
+    throw ValueError(fmt::format("unique: x has {} elements; up to 4294967295 are sorted", args.in[0].numel()));
+  const Tensor x = device::on_cpu(packed(args.in[0]));
   std::int64_t count = 0;
-  for (std::size_t i = 0; i < items.size(); ++i) count += i == 0 || items[i].first != items[i - 1].first ? 1 : 0;
+  visit_number(x.dtype(), [&]<class T>() { count = different<T>(x); });
   return {{{count}, args.in[0].dtype()}, {args.in[0].shape(), DType::i64}, {{count}, DType::i64}};
+}
+
+template <class T> struct UniqueOutputs {
+  T* values;
+  std::int64_t *inverse, *counts;
+};
+
+template <class T> void unique_by_sorting(const Tensor& x, UniqueOutputs<T> out) {
+  const Items<T> items = in_order<T>(x);
+  const T* values = x.data<T>();
+  std::int64_t at = -1;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i == 0 || items[i].key != items[i - 1].key) {
+      out.values[++at] = values[items[i].place];
+      out.counts[at] = 0;
+    }
+    ++out.counts[at];
+    out.inverse[items[i].place] = at;
+  }
+}
+
+template <class T>
+void unique_by_table(const T* x, std::size_t n, std::int64_t first, std::size_t range, UniqueOutputs<T> out) {
+  std::vector<std::int64_t> table = counted(x, n, first, range);
+  std::int64_t at = 0;
+  for (std::size_t v = 0; v < range; ++v) {
+    if (table[v] == 0) continue;
+    out.values[at] = static_cast<T>(first + static_cast<std::int64_t>(v));
+    out.counts[at] = std::exchange(table[v], at);
+    ++at;
+  }
+  for (std::size_t i = 0; i < n; ++i)
+    out.inverse[i] = table[static_cast<std::size_t>(static_cast<std::int64_t>(x[i]) - first)];
 }
 
 void unique_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Tensor x = packed(args.in[0]);
-  if (x.numel() == 0) return;
-  const auto items = in_order(x);
-  std::int64_t* inverse = out[1].mutable_data<std::int64_t>();
-  std::int64_t* counts = out[2].mutable_data<std::int64_t>();
+  const auto n = static_cast<std::size_t>(x.numel());
+  if (n == 0) return;
   visit_number(x.dtype(), [&]<class T>() {
-    T* values = out[0].mutable_data<T>();
-    std::int64_t n = -1;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (i == 0 || items[i].first != items[i - 1].first) {
-        values[++n] = x.data<T>()[items[i].second];
-        counts[n] = 0;
-      }
-      ++counts[n];
-      inverse[items[i].second] = n;
-    }
+    const UniqueOutputs<T> to{out[0].mutable_data<T>(), out[1].mutable_data<std::int64_t>(),
+                              out[2].mutable_data<std::int64_t>()};
+    if (const auto range = short_range(x.data<T>(), n))
+      unique_by_table(x.data<T>(), n, range->first, range->second, to);
+    else
+      unique_by_sorting<T>(x, to);
   });
 }
 
