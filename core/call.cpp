@@ -12,6 +12,7 @@
 #include <cassert>
 #include <fmt/format.h>
 #include <limits>
+#include <optional>
 
 namespace eg {
 
@@ -130,6 +131,15 @@ void complete_attributes(const OpDef& op, Attrs& attrs) {
   }
 }
 
+/// Of f32 and f64 the narrower one is named: converting it loses nothing.
+[[noreturn]] void refuse_mixed_types(const OpDef& op, std::size_t first, std::size_t second,
+                                     std::span<const Tensor> in) {
+  const std::size_t narrow = in[first].dtype() == DType::f32 ? first : second;
+  throw DTypeError(fmt::format("{}: inputs have different types: '{}' is {}, '{}' is {}; convert '{}' with to(\"f64\")",
+                               op.name, input_name(op, first), name_of(in[first].dtype()), input_name(op, second),
+                               name_of(in[second].dtype()), input_name(op, narrow)));
+}
+
 void check_inputs(const OpDef& op, std::span<const Tensor> in) {
   if (op.variadic) {
     if (in.empty()) throw ValueError(fmt::format("{}: at least one tensor must be given", op.name));
@@ -137,7 +147,7 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
     throw ValueError(fmt::format("{}: {} inputs were given, it takes {}", op.name, in.size(), op.inputs.size()));
   }
   const std::size_t count = op.variadic ? in.size() : op.inputs.size();
-  const Tensor* floating = nullptr;
+  std::optional<std::size_t> floating; // the first f32 or f64 input
   for (std::size_t i = 0; i < count; ++i) {
     const InputSpec& spec = op.inputs[op.variadic ? 0 : i];
     if (i >= in.size() || !in[i].defined()) {
@@ -145,10 +155,8 @@ void check_inputs(const OpDef& op, std::span<const Tensor> in) {
       continue;
     }
     if (!is_floating(in[i].dtype())) continue;
-    if (floating != nullptr && floating->dtype() != in[i].dtype())
-      throw DTypeError(fmt::format("{}: inputs have different types: '{}' is {}, another is {}; convert one with to()",
-                                   op.name, spec.name, name_of(in[i].dtype()), name_of(floating->dtype())));
-    floating = &in[i];
+    if (floating && in[*floating].dtype() != in[i].dtype()) refuse_mixed_types(op, *floating, i, in);
+    if (!floating) floating = i;
   }
 }
 

@@ -16,7 +16,7 @@ std::string_view input_name(const OpArgs& args, std::size_t i) { return args.op.
 
 void check_floating(const OpArgs& args, std::size_t i) {
   if (!is_floating(args.in[i].dtype()))
-    throw DTypeError(fmt::format("{}: {} must be f32 or f64, it is {}; convert it with to()", args.op.name,
+    throw DTypeError(fmt::format("{}: {} must be f32 or f64, it is {}; convert it with to(\"f64\")", args.op.name,
                                  input_name(args, i), name_of(args.in[i].dtype())));
 }
 
@@ -28,7 +28,7 @@ void check_all_floating(const OpArgs& args) {
 void check_number(const OpArgs& args, std::size_t i) {
   const DType dtype = args.in[i].dtype();
   if (!is_floating(dtype) && !is_whole(dtype))
-    throw DTypeError(fmt::format("{}: {} must be f32, f64, i64, u8 or bool, it is {}; convert it with to()",
+    throw DTypeError(fmt::format("{}: {} must be f32, f64, i64, u8 or bool, it is {}; convert it with to(\"f64\")",
                                  args.op.name, input_name(args, i), name_of(dtype)));
 }
 
