@@ -109,12 +109,21 @@ void bind_dataset(nb::module_& m) {
 }
 
 void bind_batch(nb::module_& m) {
-  nb::class_<Batch>(m, "Batch")
+  nb::class_<Batch>(m, "Batch", "What a Loader gives; `for images, labels in loader` takes it apart.")
       .def_prop_ro(
           "images", [](const Batch& batch) { return batch.images; }, "[B, C, H, W], normalised.")
       .def_prop_ro(
           "labels", [](const Batch& batch) { return batch.labels; }, "[B], i64.")
       .def_ro("indices", &Batch::indices, "Which images of the dataset.")
+      .def(
+          "__iter__", [](const Batch& batch) { return nb::make_tuple(batch.images, batch.labels).attr("__iter__")(); },
+          "Images and labels, for `images, labels = batch`.",
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[equigrad._core.Tensor]"))
+      .def("__repr__",
+           [](const Batch& batch) {
+             return fmt::format("<batch {} of epoch {}: images {}, labels {}>", batch.batch, batch.epoch,
+                                batch.images.shape().str(), batch.labels.shape().str());
+           })
       .def_ro("epoch", &Batch::epoch)
       .def_ro("batch", &Batch::batch, "Position within the epoch.");
 }

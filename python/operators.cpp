@@ -63,6 +63,10 @@ void define(nb::class_<Tensor>& cls, const char* name, WithTensor tensors, WithN
             const DeviceScope there(x.device());
             return tensors(x, Tensor::from<std::int64_t>({*exact}, {}));
           }));
+        // Python would take `x == [1, 2]` for False, where NumPy compares the elements.
+        if (compares && (nb::isinstance<nb::list>(other) || nb::isinstance<nb::tuple>(other)))
+          throw nb::type_error("a tensor is compared with tensors, arrays and numbers; make one of the list: x == "
+                               "eg.tensor([...])");
         const std::optional<Operand> y = operand_from(other);
         if (!y) return nb::borrow(Py_NotImplemented);
         return nb::cast(released([&] {

@@ -135,9 +135,11 @@ private:
     }
     for (std::size_t i = inputs(); i < slots(); ++i)
       if (is_other_name(name_of_slot(i), name)) return i;
-    const std::string hint = did_you_mean(name, names);
-    refuse(fmt::format("{}: there is no attribute '{}'{}", op_.name, name,
-                       hint.empty() ? fmt::format("; it takes {}", fmt::join(names, ", ")) : hint));
+    std::string hint = did_you_mean(name, names);
+    if (hint.empty()) hint = fmt::format("; it takes {}", fmt::join(names, ", "));
+    const nb::object words = nb::module_::import_("equigrad._names").attr("ARGUMENT_WORDS").attr("get")(name);
+    if (!words.is_none()) hint = fmt::format("; {}", nb::str(words).c_str());
+    refuse(fmt::format("{}: there is no attribute '{}'{}", op_.name, name, hint));
   }
 
   void set(std::size_t slot, nb::handle value) {
@@ -163,9 +165,16 @@ private:
       throw ValueError(fmt::format("{}: attribute '{}': {}", op_.name, spec.name, error.what()));
     }
     if (!converted)
-      refuse(fmt::format("{}: attribute '{}' must be {}, not {}", op_.name, spec.name, described(spec.kind),
-                         type_word(value)));
+      refuse(fmt::format("{}: attribute '{}' must be {}, not {}{}", op_.name, spec.name, described(spec.kind),
+                         type_word(value), nb::isinstance<Tensor>(value) ? tensors_first() : ""));
     attrs_.set(spec.name, std::move(*converted));
+  }
+
+  /// "; tensors come first: gather(x, index, axis)".
+  std::string tensors_first() const {
+    std::vector<std::string_view> names;
+    for (std::size_t i = 0; i < slots(); ++i) names.push_back(name_of_slot(i));
+    return fmt::format("; tensors come first: {}({})", op_.name, fmt::join(names, ", "));
   }
 
   void set_input(std::size_t slot, nb::handle value) {

@@ -205,6 +205,7 @@ CORRECTIONS = [
     (r"\bdtype: str\b", r"dtype: DTypeLike"),
     (r"def dtype\(self\) -> str:", r"def dtype(self) -> equigrad._dtypes.DType:"),
     (r"def device\(self\) -> str:", r"def device(self) -> equigrad._devices.Device:"),
+    (r"def size\(self\) -> builtins\.int:", r"def size(self) -> equigrad._sizes.Size:"),
     (r"(class PatchEmbedding\(.*?def __call__\(.*?-> [\w.]+:)", r"\1  # type: ignore[override]"),
 ]
 
@@ -242,7 +243,7 @@ def with_overloads(text):
 
 def with_imports(text):
     """The text with the modules that it names, as a stub may import them anywhere."""
-    missing = [name for name in ("typing", "numpy", "equigrad._core", "equigrad._devices", "equigrad._dtypes") if f"{name}." in text and f"import {name}\n" not in text]
+    missing = [name for name in ("typing", "numpy", "equigrad._core", "equigrad._devices", "equigrad._dtypes", "equigrad._sizes") if f"{name}." in text and f"import {name}\n" not in text]
     return text.rstrip("\n") + "\n" + "".join(f"\nimport {name}" for name in missing) + "\n"
 
 

@@ -257,6 +257,12 @@ Tensor range(nb::handle start, nb::handle stop, nb::handle step, std::optional<D
   return arange(real_of_range(start), real_of_range(stop), real_of_range(step), dtype.value_or(DType::f32));
 }
 
+/// The type that NumPy and PyTorch give full() for a number: bool, i64 or floats, which are f32 here.
+DType type_of_number(nb::handle value) {
+  if (attribute_from(value, AttrKind::boolean)) return DType::boolean;
+  return !nb::isinstance<Tensor>(value) && PyIndex_Check(value.ptr()) != 0 ? DType::i64 : DType::f32;
+}
+
 /// full() and the like, with their arguments as Python names them.
 void bind_makers(nb::module_& m) {
   m.def(
@@ -300,17 +306,19 @@ void bind_makers(nb::module_& m) {
       [](nb::handle shape, nb::handle value, nb::handle dtype, nb::handle device) {
         const DeviceScope there(device_or_current(device, "full"));
         const Shape extents = shape_from(shape);
-        const DType type = dtype_or(dtype, DType::f32);
+        const DType type = dtype.is_none() ? type_of_number(value) : dtype_or(dtype, DType::f32);
         if (const auto whole = whole_element(value, type)) {
           const PauseRecording pause; // numbers are constants
           return whole->to(current_device()).expand(extents).clone();
         }
+        if (const auto truth = attribute_from(value, AttrKind::boolean))
+          return Tensor::full(extents, std::get<bool>(*truth) ? 1.0 : 0.0, type);
         return Tensor::full(extents, constant_from(value, "full", "value", "expand()"), type);
       },
-      "shape"_a, "value"_a, "dtype"_a = "f32", "device"_a = nb::none(), "One number everywhere.",
-      nb::sig(
-          "def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str = 'f32', device: str | None "
-          "= None) -> Tensor"));
+      "shape"_a, "value"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),
+      "One number everywhere. Without a dtype an integer gives i64, a truth value bool and a float f32.",
+      nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str | None = None, device: "
+              "str | None = None) -> Tensor"));
   m.def(
       "arange",
       [](nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype, nb::handle device) {

@@ -94,16 +94,16 @@ __version__ = _core.__version__
 
 def __getattr__(name):
     """eg.exp is eg.ops.exp, and so is every operation whose name the package has not otherwise."""
-    if name in ops.__all__ or name in _names.OPERATIONS:
+    if name in ops.__all__ or name in _names.OPERATIONS or name in _methods.FUNCTIONS:
         globals()[name] = _methods.FUNCTIONS.get(name) or getattr(ops, name)
         return globals()[name]
     if name in _names.WORDS:
         raise AttributeError(f"equigrad.{name}: {_names.WORDS[name]}")
-    raise AttributeError(f"module 'equigrad' has no '{name}'" + _core.did_you_mean(name, [*__all__, *ops.__all__]))
+    raise AttributeError(f"module 'equigrad' has no '{name}'" + _core.did_you_mean(name, __dir__()))
 
 
 def __dir__():
-    return sorted({*globals(), *ops.__all__})
+    return sorted({*globals(), *ops.__all__, *_methods.FUNCTIONS})
 
 
 # Without the errors whose names are Python's own: `from equigrad import *` must not replace those. A list, not computed,

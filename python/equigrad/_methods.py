@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from . import _core, _names, _rows, ops
 from ._core import Tensor
+from ._sizes import Size
 
 
 class _Operation:
@@ -122,6 +123,77 @@ class OtherNames:
         """ops.pad(x, axis, before, after, value), or NumPy's pad(x, pad_width, mode='constant', constant_values=0)."""
         return _padded(self, *args, **kwargs)
 
+    def repeat(self: Tensor, *repeats: "builtins.int | Sequence[builtins.int]", **names: object) -> Tensor:
+        """Copies side by side along each axis, as PyTorch's repeat and NumPy's tile: x.repeat(2, 3), x.repeat((2, 3))."""
+        if names.keys() & {"axis", "dim"}:
+            raise TypeError("repeat: it puts copies side by side; x.repeat_interleave(n, axis) repeats elements, as np.repeat")
+        if len(repeats) > 1 and all(hasattr(one, "__index__") for one in repeats):
+            repeats = (repeats,)
+        return ops.repeat(self, *repeats, **names)
+
+    def split(
+        self: Tensor,
+        sizes: "builtins.int | Sequence[builtins.int] | None" = None,
+        axis: "builtins.int" = 0,
+        dim: "builtins.int | None" = None,
+        **names: object,
+    ) -> "list[Tensor]":
+        """Pieces of the given sizes along an axis, as in PyTorch: one number is the size of each, not how many."""
+        names = {"sizes": sizes, **names} if sizes is not None else names
+        for other in ("split_size_or_sections", "split_size"):
+            if other in names:
+                names["sizes"] = names.pop(other)
+        if "indices_or_sections" in names:
+            raise TypeError("split: it takes sizes, not places or a number of pieces; x.chunk(n) makes n pieces")
+        along = axis if dim is None else dim
+        extents = names.get("sizes")
+        if isinstance(extents, (list, tuple)) and -self.ndim <= along < self.ndim and sum(extents) != self.shape[along]:
+            raise _core.ShapeError(
+                f"split: sizes {list(extents)} add up to {sum(extents)}, and axis {along} has {self.shape[along]} elements; "
+                "they are the pieces' extents, not the places of the cuts"
+            )
+        return ops.split(self, axis=along, **names)
+
+    def max_pool2d(self: Tensor, *args: object, **kwargs: object) -> Tensor:
+        """The numbers of ops.max_pool2d, which gives their places too."""
+        return ops.max_pool2d(self, *args, **kwargs).y
+
+    def adaptive_max_pool2d(self: Tensor, *args: object, **kwargs: object) -> Tensor:
+        """The numbers of ops.adaptive_max_pool2d, which gives their places too."""
+        return ops.adaptive_max_pool2d(self, *args, **kwargs).y
+
+    def moveaxis(
+        self: Tensor,
+        source: "builtins.int | Sequence[builtins.int]",
+        destination: "builtins.int | Sequence[builtins.int]",
+    ) -> Tensor:
+        """The axes of source at the places of destination; the others keep their order."""
+        return _moved(self, source, destination)
+
+    def movedim(
+        self: Tensor,
+        source: "builtins.int | Sequence[builtins.int]",
+        destination: "builtins.int | Sequence[builtins.int]",
+    ) -> Tensor:
+        """x.moveaxis(source, destination)."""
+        return _moved(self, source, destination)
+
+    def expand_as(self: Tensor, other: Tensor) -> Tensor:
+        """x.expand(other.shape)."""
+        return self.expand(other.shape)
+
+    def view_as(self: Tensor, other: Tensor) -> Tensor:
+        """x.reshape(other.shape)."""
+        return self.reshape(other.shape)
+
+    def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+        """x.reshape(other.shape)."""
+        return self.reshape(other.shape)
+
+    def type_as(self: Tensor, other: Tensor) -> Tensor:
+        """x.to(other.dtype)."""
+        return self.to(other.dtype)
+
     def copy(self: Tensor) -> Tensor:
         """x.clone()."""
         return self.clone()
@@ -175,6 +247,22 @@ def _squeezed(x, axis):
     for place in places:
         x = ops.squeeze(x, axis=place)
     return x
+
+
+def _moved(x, source, destination):
+    axes, places = ([a] if hasattr(a, "__index__") else list(a) for a in (source, destination))
+    if len(axes) != len(places):
+        raise _core.ValueError(f"moveaxis: {len(axes)} axes cannot go to {len(places)} places")
+    for axis in (*axes, *places):
+        if not -x.ndim <= axis < x.ndim:
+            raise _core.IndexError(f"moveaxis: axis {axis} is outside a tensor of {x.ndim} axes")
+    axes, places = ([a % x.ndim for a in one] for one in (axes, places))
+    if len(set(axes)) < len(axes) or len(set(places)) < len(places):
+        raise _core.ValueError("moveaxis: an axis or a place stands twice")
+    order = [axis for axis in range(x.ndim) if axis not in axes]
+    for place, axis in sorted(zip(places, axes)):
+        order.insert(place, axis)
+    return x.permute(order)
 
 
 def _widths(pad_width, rank):
@@ -244,6 +332,38 @@ def _listed(operation):
     return function
 
 
+def _made_like(make):
+    """zeros_like() and the like: of the shape, type and device of another tensor."""
+
+    def function(x, *value, dtype=None, device=None):
+        x = x if isinstance(x, Tensor) else _core.tensor(x)
+        return make(x.shape, *value, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+
+    function.__name__ = function.__qualname__ = make.__name__ + "_like"
+    function.__doc__ = f"{make.__name__}() of the shape of x, and of its type and device unless they are given."
+    return function
+
+
+def _side_by_side(name, axis, least):
+    """hstack() and vstack(): concat of tensors that have at least so many axes."""
+
+    def function(tensors):
+        listed = [one if isinstance(one, Tensor) else _core.tensor(one) for one in tensors]
+        listed = [one.reshape((1,) * (least - one.ndim) + one.shape) if one.ndim < least else one for one in listed]
+        return ops.concat(listed, axis=0 if listed[0].ndim == 1 else axis)
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def take(x, indices, axis=None):
+    """The elements at places along an axis, or of all in row-major order; in the shape of the places."""
+    places = indices if isinstance(indices, Tensor) else _core.tensor(indices, dtype="i64")
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis % x.ndim)
+    found = ops.index_select(x, places.reshape(-1), axis=axis)
+    return found.reshape((*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))
+
+
 def _along(one, all_of_them, x, axis, dim):
     axis = _one_of(axis, dim)
     return all_of_them(x) if axis is None else one(x, axis=axis)
@@ -251,7 +371,21 @@ def _along(one, all_of_them, x, axis, dim):
 
 # Functions of the package that differ from those of equigrad.ops, whose axis is the last one unless it is given.
 FUNCTIONS = {
-    **{name: getattr(OtherNames, name) for name in ("max", "min", "argmax", "argmin", "squeeze", "unique", "quantile", "pad")},
+    **{
+        name: getattr(OtherNames, name)
+        for name in (
+            *("max", "min", "argmax", "argmin", "squeeze", "unique", "quantile", "pad", "split", "repeat"),
+            *("max_pool2d", "adaptive_max_pool2d", "moveaxis", "movedim", "swapaxes", "flatten", "ravel", "numel", "t"),
+            *("dot", "mm", "mv", "bmm"),
+        )
+    },
+    "swapdims": OtherNames.swapaxes,
+    "take": take,
+    "zeros_like": _made_like(_core.zeros),
+    "ones_like": _made_like(_core.ones),
+    "full_like": _made_like(_core.full),
+    "hstack": _side_by_side("hstack", axis=1, least=1),
+    "vstack": _side_by_side("vstack", axis=0, least=2),
     "einsum": einsum,
     "meshgrid": _listed("meshgrid"),
     "block_diag": _listed("block_diag"),
@@ -259,8 +393,11 @@ FUNCTIONS = {
 
 
 def _missing(tensor, name):
-    if name in _names.WORDS:
-        raise AttributeError(f"Tensor has no attribute '{name}': {_names.WORDS[name]}")
+    words = _names.TENSOR_WORDS.get(name) or _names.WORDS.get(name)
+    if words is None and name.endswith("_") and not name.startswith("_") and hasattr(Tensor, name[:-1]):
+        words = f"operations do not change their inputs: x = x.{name[:-1]}(...), or x[...] = values outside a tape"
+    if words is not None:
+        raise AttributeError(f"Tensor has no attribute '{name}': {words}")
     known = [other for other in dir(Tensor) if not other.startswith("_")]
     raise AttributeError(f"Tensor has no attribute '{name}'" + _core.did_you_mean(name, known))
 
@@ -273,6 +410,10 @@ def install():
         if not name.startswith("_"):
             function.__qualname__ = f"Tensor.{name}"
             setattr(Tensor, name, function)
+    elements = vars(Tensor)["size"].__get__
+    Tensor.size = property(
+        lambda x: Size.of(elements(x, Tensor), x.shape), doc="Number of elements; x.size(0) is x.shape[0], as in PyTorch."
+    )
     Tensor.mT = property(lambda x: x.T, doc="The last two axes exchanged.")
     Tensor.__getattr__ = _missing
 

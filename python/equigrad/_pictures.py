@@ -2,7 +2,7 @@
 
 import base64
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, overload
 
@@ -66,20 +66,59 @@ class Page:
         return f"<page: {len(self.html)} bytes of HTML; save(path) writes it>"
 
 
+def _numbers(values: Any, what: str) -> list[float]:
+    """A list, an array or a tensor of one axis as floats."""
+    try:
+        array = np.asarray(values.tolist() if isinstance(values, Tensor) else values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"line_chart: {what} is a {type(values).__name__}; give numbers: a list, an array or a tensor") from None
+    if array.ndim != 1:
+        raise _core.ShapeError(f"line_chart: {what} has shape {array.shape}; give one axis, and each line by itself")
+    listed: list[float] = array.tolist()
+    return listed
+
+
+def _line(name: str, x: Any, y: Any) -> tuple[str, list[float], list[float], bool]:
+    """A line for the chart; x None counts from 0."""
+    ys = _numbers(y, f"y of '{name}'" if name else "y")
+    xs = [float(i) for i in range(len(ys))] if x is None else _numbers(x, f"x of '{name}'")
+    if len(xs) != len(ys):
+        raise _core.ValueError(f"line_chart: '{name}' has {len(xs)} numbers in x and {len(ys)} in y")
+    return name, xs, ys, len(xs) < 40
+
+
+def _lines(given: Any) -> list[tuple[str, list[float], list[float], bool]]:
+    def is_pair(one: Any) -> bool:
+        return isinstance(one, tuple) and len(one) == 2 and all(hasattr(part, "__len__") for part in one)
+
+    if isinstance(given, Mapping):
+        return [_line(str(name), *(y if is_pair(y) else (None, y))) for name, y in given.items()]
+    named = isinstance(given, (list, tuple)) and [
+        isinstance(one, (list, tuple)) and len(one) in (2, 3) and isinstance(one[0], str) for one in given
+    ]
+    if named and all(named):
+        return [_line(one[0], *(one[1:] if len(one) == 3 else (None, one[1]))) for one in given]
+    if named and any(named):
+        raise TypeError(f"line_chart: line {named.index(False)} is not (name, x, y)")
+    if isinstance(given, (list, tuple)) and not given:
+        return []
+    return [_line("", None, given)]
+
+
 def line_chart(
-    lines: Sequence[tuple[str, Any, Any]],
+    lines: Sequence[tuple[str, Any, Any]] | Mapping[str, Any] | Any,
     *,
     title: str = "",
     x_label: str = "step",
     y_label: str = "",
     log_y: bool = False,
 ) -> Picture:
-    """A chart of lines (name, x, y), with their names below it."""
-    listed = [
-        (name, np.asarray(x, dtype=float).tolist(), np.asarray(y, dtype=float).tolist(), len(x) < 40)
-        for name, x, y in lines
-    ]
-    return Picture(_chart(title, x_label, y_label, listed, log_y))
+    """A chart of lines, with their names below it.
+
+    lines: (name, x, y) or (name, y) of each; or a dict of y, or of (x, y), by name; or one line alone. x and y are
+    lists, arrays or tensors of one axis. Without x, numbers count from 0.
+    """
+    return Picture(_chart(title, x_label, y_label, _lines(lines), log_y))
 
 
 class AttentionMaps(Sequence[Tensor]):

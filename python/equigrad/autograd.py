@@ -40,7 +40,10 @@ def _structure(tree, leaves, none_is_leaf=False):
         parts = [_structure(value, leaves, none_is_leaf) for value in tree]
         make = type(tree)._make if hasattr(tree, "_make") else type(tree)
         return lambda values: make([part(values) for part in parts])
-    raise TypeError(f"give tensors, or lists, tuples and dicts of them, not {type(tree).__name__}")
+    raise TypeError(
+        f"give tensors, or lists, tuples and dicts of them, not {type(tree).__name__}; numbers and other constants can be "
+        "captured: lambda x: f(x, 3)"
+    )
 
 
 def _leaves(tree):
@@ -72,6 +75,22 @@ class _Flat:
         return self._build_outputs(iter(values))
 
 
+def _argument(args, i, leaves, argnums):
+    """_structure() of an argument that is differentiated."""
+    if not -len(args) <= i < len(args):
+        raise _core.ValueError(f"grad: argnums has {i}, and there are {len(args)} arguments")
+    try:
+        return _structure(args[i], leaves)
+    except TypeError:
+        if isinstance(args[i], (dict, list, tuple)):
+            raise  # of something in it
+        others = [k for k, one in enumerate(args) if isinstance(one, Tensor)]
+        way_out = f"argnums={others[0] if len(others) == 1 else others} differentiates the tensors" if others else ""
+        way_out = "" if argnums is not None else way_out
+        what = f"grad: argument {i} is {type(args[i]).__name__}, which has no gradient; "
+        raise TypeError(what + (way_out or "give tensors, or lists, tuples and dicts of them")) from None
+
+
 def value_and_grad(f: Callable[..., Tensor], argnums: int | Sequence[int] | None = None) -> Callable[..., tuple[Tensor, Any]]:
     """(x, ...) -> (f(x, ...), gradients), where f gives a tensor of one element.
 
@@ -82,7 +101,7 @@ def value_and_grad(f: Callable[..., Tensor], argnums: int | Sequence[int] | None
     def evaluate(*args, **kwargs):
         chosen = range(len(args)) if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
         leaves = []
-        builds = [_structure(args[i], leaves) for i in chosen]
+        builds = [_argument(args, i, leaves, argnums) for i in chosen]
 
         def loss(tensors):
             values, arguments = iter(tensors), list(args)
@@ -181,7 +200,7 @@ def _passed(result, what, raise_exception):
 
 def gradcheck(
     f: Callable[..., Any],
-    inputs: Sequence[Tensor | None],
+    inputs: Tensor | Sequence[Tensor | None],
     *,
     step: float = 1e-5,
     tolerance: float = 1e-6,
@@ -192,16 +211,20 @@ def gradcheck(
 ) -> CheckResult:
     """Central differences against the tape, along random directions, in f64. second: the gradient's gradient.
 
+    inputs: the arguments of f, a tensor or a sequence of them. step and tolerance are relative: PyTorch's eps and atol
+    are bounds of another comparison.
+
     Raises AutogradError where they differ. With raise_exception=False the result says so: it is true when the check
     passed, and its `detail` says what was compared.
     """
-    result = _core._gradcheck(lambda x: f(*x), list(inputs), step, tolerance, directions, second, key)
+    listed = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    result = _core._gradcheck(lambda x: f(*x), listed, step, tolerance, directions, second, key)
     return _passed(result, "gradcheck: the gradient is wrong", raise_exception)
 
 
 def symmetry_check(
     f: Callable[..., Any],
-    inputs: Sequence[Tensor | None],
+    inputs: Tensor | Sequence[Tensor | None],
     symmetry: Symmetry,
     *,
     tolerance: float = 1e-11,
@@ -215,5 +238,6 @@ def symmetry_check(
 
     Raises AutogradError where they differ, or, with raise_exception=False, says so in the result as gradcheck does.
     """
-    result = _core._symmetry_check(lambda x: f(*x), list(inputs), symmetry, tolerance, draws, backward, bits, key)
+    listed = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    result = _core._symmetry_check(lambda x: f(*x), listed, symmetry, tolerance, draws, backward, bits, key)
     return _passed(result, "symmetry_check: the function does not have this symmetry", raise_exception)

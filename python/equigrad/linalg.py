@@ -60,7 +60,11 @@ def _epsilon(x: Tensor) -> float:
 
 
 def cholesky(a: Any, upper: bool = False) -> Tensor:
-    """L with L L^T = (a + a^T) / 2, lower triangular with a positive diagonal; its transpose for `upper`."""
+    """L with L L^T = (a + a^T) / 2, lower triangular with a positive diagonal; its transpose for `upper`.
+
+    Both triangles of a are read: the result is that of its symmetric part, also where a is not symmetric. NumPy and
+    PyTorch read one triangle; a.tril() + a.tril(-1).T has that triangle on both sides.
+    """
     lower = ops.cholesky(_tensor(a))
     return _transposed(lower) if upper else lower
 
@@ -136,12 +140,16 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 def eigh(a: Any) -> Any:
-    """(eigenvalues, eigenvectors) of (a + a^T) / 2: ascending; the columns are vectors, largest entries positive."""
+    """(eigenvalues, eigenvectors) of (a + a^T) / 2: ascending; the columns are vectors, largest entries positive.
+
+    Both triangles of a are read: the result is that of its symmetric part, also where a is not symmetric. NumPy and
+    PyTorch read one triangle; a.tril() + a.tril(-1).T has that triangle on both sides.
+    """
     return ops.eigh(_tensor(a))
 
 
 def eigvalsh(a: Any) -> Tensor:
-    """The eigenvalues of (a + a^T) / 2, ascending."""
+    """The eigenvalues of (a + a^T) / 2, ascending; of its symmetric part, as eigh()."""
     return ops.eigh(_tensor(a)).eigenvalues
 
 

@@ -19,8 +19,10 @@ class Sequential(Module):
     def __init__(self, *modules: Module) -> None:
         super().__init__()
         for i, module in enumerate(modules):
+            if isinstance(module, (list, tuple)):
+                raise TypeError("Sequential: it takes modules one by one: Sequential(*modules)")
             if not isinstance(module, Module):
-                raise TypeError(f"Sequential: {module!r} is no Module")
+                raise TypeError(f"Sequential: {module!r} is no Module; a function can be the forward() of a class of your own")
             setattr(self, str(i), module)
         self._count = len(modules)
 
@@ -114,8 +116,91 @@ class Sigmoid(Module):
         return ops.sigmoid(x)
 
 
+class LeakyReLU(Module):
+    """x where it is positive, negative_slope x elsewhere."""
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.leaky_relu(x, self.negative_slope)
+
+
+class ELU(Module):
+    """x where it is positive, alpha (e^x - 1) elsewhere."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        super().__init__()
+        self.alpha = alpha
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.elu(x, self.alpha)
+
+
+class Softplus(Module):
+    """log(1 + e^x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.softplus(x)
+
+
+class Mish(Module):
+    """x tanh(log(1 + e^x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.mish(x)
+
+
+class LogSoftmax(Module):
+    """log softmax(x) along an axis."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.log_softmax(x, axis=self.dim)
+
+
+class MaxPool2d(Module):
+    """The largest number of every window of x [N, C, H, W]; stride None: the window's size."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] | None = None,
+        padding: int | tuple[int, int] = 0,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.padding = kernel_size, padding
+        self.stride = kernel_size if stride is None else stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.max_pool2d(x, self.kernel_size, stride=self.stride, padding=self.padding).y
+
+
+class AvgPool2d(Module):
+    """The mean of every window of x [N, C, H, W]; stride None: the window's size."""
+
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] | None = None,
+        padding: int | tuple[int, int] = 0,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.padding = kernel_size, padding
+        self.stride = kernel_size if stride is None else stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.avg_pool2d(x, self.kernel_size, stride=self.stride, padding=self.padding)
+
+
 def __getattr__(name: str) -> object:
     words = _names.MODULE_WORDS.get(name)
+    if words is None and name in ops.__all__:
+        words = f"functions are in eg.ops: eg.ops.{name}(x)"
     if words is not None:
         raise AttributeError(f"equigrad.nn.{name}: {words}")
     known = [other for other in globals() if not other.startswith("_")]

@@ -236,3 +236,19 @@ def test_charts_of_ones_own_numbers():
     many = eg.line_chart([(f"a long name of line {i}", [0, 1], [i, 2]) for i in range(9)]).svg
     height = float(re.search(r'viewBox="0 0 720 (\d+)"', many).group(1))
     assert height > 330 + 40 and max(float(y) for y in re.findall(r'<text x="\d+" y="(\d+)">', many)) < height
+
+
+def test_a_chart_takes_lists_arrays_tensors_and_dicts():
+    y = [3.0, 1.0, 2.0]
+    wanted = eg.line_chart([("a", [0, 1, 2], y)]).svg
+    for given in (
+        [("a", y)],
+        {"a": y},
+        {"a": ([0, 1, 2], y)},
+        {"a": np.array(y)},
+        {"a": (eg.arange(3), eg.tensor(y))},
+        [("a", range(3), eg.tensor(y).to("bf16"))],
+    ):
+        assert eg.line_chart(given).svg == wanted
+    for alone in (y, tuple(y), np.array(y), eg.tensor(y)):
+        assert eg.line_chart(alone).svg == eg.line_chart([("", [0, 1, 2], y)]).svg
