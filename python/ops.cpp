@@ -62,7 +62,7 @@ std::string type_word(nb::handle value) { return nb::type_name(value.type()).c_s
 bool is_list_of_integers(nb::handle value) {
   if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value)) return false;
   for (const nb::handle item : value)
-    if (!PyLong_CheckExact(item.ptr()) && !is_list_of_integers(item)) return false;
+    if ((PyLong_Check(item.ptr()) == 0 || PyBool_Check(item.ptr())) && !is_list_of_integers(item)) return false;
   return nb::len(value) > 0;
 }
 

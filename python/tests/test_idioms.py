@@ -152,6 +152,8 @@ RUNS = [
     # sizes, as both have them
     ("x.size(0), x.size(-1), x.size()", "(2, 3, (2, 3))"),
     ("x.size + 1", "7"),
+    ("eg.embedding(c.reshape(12, 2), [x.size])", "C.reshape(12, 2)[[6]]"),
+    ("eg.zeros(x.size, 2).shape, eg.full((2,), x.size).tolist()", "((6, 2), [6, 6])"),
     ("isinstance(x.size, int) and repr(x.size)", "'6'"),
     # copies side by side, pieces, other shapes
     ("x.repeat(2, 3)", "np.tile(X, (2, 3))"),

@@ -14,7 +14,7 @@ std::vector<std::string> small(std::vector<std::string> more) {
   std::vector<std::string> args = {
       "train",   "vit", "--data",   "shapes", "--train-limit", "128",    "--test-limit", "64", "--size",  "16",
       "--dim",   "24",  "--layers", "2",      "--heads",       "2",      "--mlp",        "32", "--patch", "8",
-      "--batch", "16",  "--warmup", "2",      "--schedule",    "cosine", "--augment"};
+      "--batch", "16",  "--warmup", "1",      "--schedule",    "cosine", "--augment"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
@@ -41,6 +41,14 @@ TEST_CASE("training writes its run folder and says what came out") {
   const std::string metrics = read_text(folder.path("run/metrics.jsonl"));
   const auto line = nlohmann::json::parse(metrics.substr(0, metrics.find('\n')));
   for (const char* field : {"step", "epoch", "loss", "accuracy", "lr", "images_per_s"}) CHECK(line.contains(field));
+}
+
+TEST_CASE("a warm-up that was asked for ends within the run") {
+  const TemporaryFolder folder;
+  const Outcome refused =
+      run_program({"train", "vit", "--data", "shapes", "--steps", "1", "--warmup", "3", "--out", folder.path("run")});
+  CHECK(refused.code != 0);
+  CHECK(refused.err.find("warmup is 3, and the run has 1 steps") != std::string::npos);
 }
 
 TEST_CASE("the same bits for 1, 2 and 3 threads") {

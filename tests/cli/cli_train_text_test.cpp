@@ -23,7 +23,7 @@ std::vector<std::string> small(const TemporaryFolder& folder, const std::string&
   std::vector<std::string> args = {"train",     model, "--data",   folder.path("story.txt"),
                                    "--context", "16",  "--dim",    "16",
                                    "--heads",   "2",   "--layers", "1",
-                                   "--warmup",  "2",   "--batch",  "4"};
+                                   "--warmup",  "1",   "--batch",  "4"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }

@@ -67,6 +67,14 @@ TEST_CASE("training: options to JSON and back, and every mistake by name") {
         "optimizer: 'adagrad' is not one of sgd, momentum, nesterov, adam, adamw, rmsprop, lion, adafactor, muon");
   CHECK(wrong([](VitOptions& t) { t.drop_factor = 0.0; }) == "train: drop_factor must be in (0, 1], not 0");
   CHECK(wrong([](VitOptions& t) { t.drop_every = -1; }) == "train: drop_every must not be negative, not -1");
+  const auto of_warmup = [](std::int64_t warmup, std::int64_t steps) {
+    RunOptions options;
+    options.warmup = warmup, options.steps = steps;
+    return message_of([&] { require_warmup_in_run(options); });
+  };
+  CHECK(of_warmup(5, 3) == "train: warmup is 5, and the run has 3 steps: the learning rate would never reach lr");
+  CHECK(of_warmup(3, 3) == "");
+  CHECK(of_warmup(5, 0) == ""); // epochs are given
   CHECK(wrong([](VitOptions& t) { t.model.patch = 5; }) == "vit: patch 5 does not divide image 16");
   CHECK(wrong([](VitOptions& t) { t.checkpoint_every = 2; }) == "train: checkpoint_every needs a run folder: give out");
   CHECK(wrong([](VitOptions& t) {
