@@ -59,6 +59,11 @@ ImageDataset of_arrays(nb::handle images, nb::handle labels, std::optional<std::
                                                : std::string("labels are 0 to 999999")));
     if (!class_names) count = std::max(count, label + 1);
   }
+  // A part of a data set need not have an image of every class, but so many classes are ids of something else.
+  if (!class_names && count > std::max<std::int64_t>(1000, pixels.size(0)))
+    throw ValueError(fmt::format("ArrayDataset: a label is {}, and there are {} images; number the classes from 0 on "
+                                 "(np.unique(labels, return_inverse=True)[1]), or give class_names",
+                                 count - 1, pixels.size(0)));
   std::vector<std::string> names = class_names.value_or(std::vector<std::string>());
   for (std::int64_t i = 0; !class_names && i < count; ++i) names.push_back(fmt::format("{}", i));
   const std::uint8_t* first = pixels.data<std::uint8_t>();

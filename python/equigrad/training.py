@@ -474,6 +474,14 @@ def _is_pair(data: Any) -> bool:
     return is_two(data) and not (is_batch(data[0]) and is_batch(data[1]))
 
 
+def _numbers_of_classes(labels: Any) -> list[str] | None:
+    """The names "0", "1", ... of classes up to the largest label: a test set need not have an image of each."""
+    array = np.asarray(labels.cpu() if isinstance(labels, _core.Tensor) else labels)
+    if array.dtype.kind not in "iu" or array.size == 0 or not 0 <= array.min() <= array.max() < 1_000_000:
+        return None  # refused by the dataset, which says why
+    return [str(i) for i in range(int(array.max()) + 1)]
+
+
 def _images(what: str, data: Any, who: str = "train") -> ImageDataset | None:
     """Images in memory; None for a name or a path."""
     if isinstance(data, ImageDataset):
@@ -484,7 +492,7 @@ def _images(what: str, data: Any, who: str = "train") -> ImageDataset | None:
             raise _core.ShapeError(
                 f"{who}: {what} has images {list(shape)}; give [N, channels, H, W]: images.transpose(0, 3, 1, 2)"
             )
-        return ArrayDataset(data[0], data[1])
+        return ArrayDataset(data[0], data[1], class_names=_numbers_of_classes(data[1]))
     if data is None or isinstance(data, (str, os.PathLike)):
         return None
     raise TypeError(
@@ -518,7 +526,8 @@ def _sources(model: str, data: Any, test: Any, given: dict[str, Any], who: str =
 
 def _require_every_class(who: str, classes: int, *labels: Any) -> None:
     """A label that stands nowhere is most likely a wrong number: labels that begin at 1, or ids of something else."""
-    there = {int(label) for one in labels for label in np.unique(np.asarray(one))}
+    listed = (one.cpu() if isinstance(one, _core.Tensor) else one for one in labels)
+    there = {int(label) for one in listed for label in np.unique(np.asarray(one))}
     missing = next((label for label in range(classes) if label not in there), None)
     if missing is not None:
         raise _core.ValueError(
