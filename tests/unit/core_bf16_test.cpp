@@ -112,7 +112,8 @@ TEST_CASE("products of bf16 operands are those of the same numbers in f32") {
 
 TEST_CASE("other operations refuse bf16 and say what to do") {
   const Tensor h = Tensor::ones({3}, DType::bf16);
-  CHECK_THROWS_WITH_AS(eg::exp(h), "exp: x must be f32 or f64, it is bf16; convert it with to(\"f64\")", eg::DTypeError);
+  CHECK_THROWS_WITH_AS(eg::exp(h), "exp: x must be f32 or f64, it is bf16; convert it with to(\"f64\")",
+                       eg::DTypeError);
   CHECK_THROWS_AS(eg::add(h, h), eg::DTypeError);
   CHECK_THROWS_AS(eg::sum(h), eg::DTypeError);
   CHECK_THROWS_AS(eg::softmax(h), eg::DTypeError);

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -29,19 +28,22 @@ template <class Key> struct Item {
   std::uint32_t place;
 };
 
-/// Sorts items by their keys; equal ones stay in order. 11 bits at a time, beginning with the lowest: each
-/// pass goes through memory once, where a sort by comparison of a million does so twenty times. Digits that are the
-/// same in all are passed over. Few items are compared.
-template <class Key> void sort_by_digits(std::vector<Item<Key>>& items) {
-  using T = Item<Key>;
+template <class Key> Key key_in(const Item<Key>& item) { return item.key; }
+template <class Key> Key key_in(Key key) { return key; }
+
+/// Sorts items by their keys, or keys alone; equal ones stay in order. 11 bits at a time, beginning with the lowest:
+/// each pass goes through memory once, where a sort by comparison of a million does so twenty times. Digits that are
+/// the same in all are passed over. Few items are compared.
+template <class T> void sort_by_digits(std::vector<T>& items) {
+  using Key = decltype(key_in(items[0]));
   constexpr int digit_bits = 11, digits = (8 * sizeof(Key) + digit_bits - 1) / digit_bits;
   constexpr std::size_t values = std::size_t{1} << digit_bits, few = 1024;
   if (items.size() < few) {
-    std::stable_sort(items.begin(), items.end(), [](const T& a, const T& b) { return a.key < b.key; });
+    std::stable_sort(items.begin(), items.end(), [](const T& a, const T& b) { return key_in(a) < key_in(b); });
     return;
   }
   const auto digit = [](const T& item, int d) {
-    return static_cast<std::size_t>(item.key >> (d * digit_bits)) & (values - 1);
+    return static_cast<std::size_t>(key_in(item) >> (d * digit_bits)) & (values - 1);
   };
   std::vector<std::size_t> counts(digits * values);
   for (const T& item : items)
@@ -80,25 +82,8 @@ template <class T> std::vector<std::int64_t> counted(const T* x, std::size_t n, 
 
 template <class T> using Items = std::vector<Item<sorting::KeyOf<T>>>;
 
-/// The elements in order, from the shape rule to the kernel of the same call, which would sort them again. Only shapes
-/// are handed on otherwise, and they are asked for before memory is taken.
-template <class T> struct Handed {
-  std::weak_ptr<Storage> storage; // of these elements, as they were at this version
-  std::uint64_t version = 0;
-  const T* first = nullptr;
-  Items<T> items;
-};
-template <class T> Handed<T>& handed() {
-  static thread_local Handed<T> kept;
-  return kept;
-}
-
 /// The elements of a packed tensor that is not empty, in order; equal ones by their places.
 template <class T> Items<T> in_order(const Tensor& x) {
-  if (Handed<T> kept = std::exchange(handed<T>(), {}); kept.storage.lock() == x.storage() &&
-                                                       kept.version == x.version() && kept.first == x.data<T>() &&
-                                                       std::ssize(kept.items) == x.numel())
-    return std::move(kept.items);
   Items<T> items(static_cast<std::size_t>(x.numel()));
   const T* values = x.data<T>();
   for (std::size_t i = 0; i < items.size(); ++i)
@@ -115,11 +100,12 @@ template <class T> std::int64_t different(const Tensor& x) {
     const auto counts = counted(x.data<T>(), n, range->first, range->second);
     return std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
   }
-  handed<T>() = {};
-  Items<T> items = in_order<T>(x);
+  std::vector<sorting::KeyOf<T>> keys(n);
+  const T* values = x.data<T>();
+  for (std::size_t i = 0; i < n; ++i) keys[i] = sorting::key_of(values[i], false);
+  sort_by_digits(keys);
   std::int64_t count = 1;
-  for (std::size_t i = 1; i < n; ++i) count += items[i].key != items[i - 1].key ? 1 : 0;
-  handed<T>() = {x.storage(), x.version(), x.data<T>(), std::move(items)};
+  for (std::size_t i = 1; i < n; ++i) count += keys[i] != keys[i - 1] ? 1 : 0;
   return count;
 }
 
