@@ -195,7 +195,7 @@ def test_tensors_are_made_there_with_the_same_bits():
         lambda **to: eg.tensor([1.0, 2.0], **to),
         lambda **to: eg.random.uniform(9, key=1, **to),
         lambda **to: eg.random.normal((3, 2), 2, dtype="f64", **to),
-        lambda **to: eg.random.integers(9, 3, 0, 7, **to),
+        lambda **to: eg.random.integers(9, key=3, low=0, high=7, **to),
         lambda **to: eg.random.permutation(9, 4, **to),
         lambda **to: eg.random.nonidentity_permutation(9, 5, **to),
     ):
