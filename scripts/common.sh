@@ -151,6 +151,8 @@ arm_root() {
   unpack_debian bookworm arm64 build/arm64-root libstdc++-12-dev python3-dev \
     $(packages_of build test | grep -vx -e g++ -e cmake -e ninja-build -e pkg-config) ||
     die "An ARM64 Debian cannot be unpacked: the lines above say why."
+  # The alternative that installing OpenBLAS would set; programs open it by this name.
+  ln -sf openblas-pthread/libopenblas.so.0 build/arm64-root/usr/lib/aarch64-linux-gnu/libopenblas.so.0
 }
 
 # "about 4 min", "about 20 s": seconds in words.

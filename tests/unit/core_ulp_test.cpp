@@ -3,10 +3,13 @@
 #include "core/registry.h"
 #include "unit/core_ulp.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 using namespace eg;
@@ -53,6 +56,25 @@ std::string line_in_docs(const std::string& text, std::string_view row) {
   return at == std::string::npos ? std::string() : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
 }
 
+/// The page was written on x86-64, where the truth of f64 rows has 64 bits. A long double of ARM64 has 113, so the
+/// errors of exact mode in f64 are measured a little otherwise.
+constexpr bool page_has_this_truth = std::numeric_limits<long double>::digits == 64;
+
+/// Figures of three digits that differ by one unit of the last.
+bool differ_by_a_unit(const std::string& a, const std::string& b) {
+  const double x = std::stod(a), y = std::stod(b);
+  return std::abs(x - y) <= 0.0101 * std::min(x, y);
+}
+
+/// The kinds of numbers but 0. Rows without exact mode leave their sums to OpenBLAS, whose kernels differ: what cancels
+/// is 0 with some and tiny with others.
+std::string without_zero(std::string kinds) {
+  for (std::size_t at = kinds.find("0, "); at != std::string::npos; at = kinds.find("0, ")) kinds.erase(at, 3);
+  const std::size_t wide = kinds.find(" (f64: ");
+  if (wide != std::string::npos && kinds.substr(wide) == " (f64: " + kinds.substr(0, wide) + ")") kinds.resize(wide);
+  return kinds;
+}
+
 constexpr const char* preamble = R"(# Accuracy of the operations
 
 Written by the test `core_ulp_test` (`EQUIGRAD_WRITE_DOCS=1`), which holds every row to its bound, for f32 and f64. The
@@ -62,7 +84,8 @@ so at every exponent, subnormal numbers included, and densely in [-1.25, 1.25], 
 the truth is the formula in double for f32 and in long double for f64. The other rows are measured on their samples, and
 (but `_backward` ones) on these times 2^-20 and 2^20, against their plain loops in f64, whose own rounding counts too.
 
-The columns "exact" are exact mode, whose bits and errors are the same on every machine. There `affine` counts in units of
+The columns "exact" are exact mode, whose bits are the same on every machine. Its errors are too, but that of f64 by a unit
+of the last digit: the truth is a long double, which has 64 bits on x86-64 and 113 on ARM64. There `affine` counts in units of
 the larger of value and shift, and its bound is 1.01, because its product is rounded before the sum.
 
 gelu, gelu_tanh, silu and their gated kin pass 4 ULP far to the left, where their values die away (f32 below 1e-30, mostly
@@ -123,9 +146,24 @@ TEST_CASE("every floating row keeps its bound, treats extremes as it says, and i
     INFO(name, ": run this test with EQUIGRAD_WRITE_DOCS=1 and commit docs/numerics/ulp.md");
     REQUIRE(then.size() == now.size());
     now[3] = now[4] = then[3] = then[4] = ""; // figures depend on the vector unit
+    if (!page_has_this_truth && op->no_exact.empty() && differ_by_a_unit(now[6], then[6])) now[6] = then[6];
+    if (!op->no_exact.empty()) {
+      now[13] = without_zero(now[13]);
+      then[13] = without_zero(then[13]);
+    }
     CHECK(now == then);
   }
   if (writes_docs()) std::ofstream(path, std::ios::binary) << wanted;
+}
+
+TEST_CASE("the comparison with the page on other machines sees what is no rounding") {
+  CHECK(differ_by_a_unit("0.597", "0.596"));
+  CHECK(differ_by_a_unit("0", "0"));
+  CHECK_FALSE(differ_by_a_unit("0.597", "0.58"));
+  CHECK_FALSE(differ_by_a_unit("0", "0.001"));
+  CHECK(without_zero("0, finite (f64: finite)") == "finite");
+  CHECK(without_zero("0, finite (f64: finite, NaN)") == "finite (f64: finite, NaN)");
+  CHECK(without_zero("0") == "0");
 }
 
 TEST_CASE("the measure of units in the last place") {
