@@ -2,6 +2,7 @@
 
 #include "core/base/named_values.h"
 #include "core/ops.h"
+#include "permute/count.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -101,8 +102,6 @@ BlockKey draw_inner(const nn::BlockConfig& config, std::int64_t layer, const Per
                            : draw_block(config, head_map, source, prefix + "qk"),
           draw_block(config, head_map, source, prefix + "v"), source(config.mlp, prefix + "hidden")};
 }
-
-double log2_factorial(std::int64_t n) { return std::lgamma(static_cast<double>(n) + 1.0) / std::log(2.0); }
 
 constexpr NamedValues<KeyForm, 4> forms{{{"paper", KeyForm::paper},
                                          {"tied", KeyForm::tied},

@@ -6,6 +6,7 @@
 #include "core/call.h"
 #include "core/ops.h"
 #include "permute/blocks_key.h"
+#include "permute/count.h"
 
 #include <array>
 #include <cmath>
@@ -117,8 +118,6 @@ ObfuscatedModel rotated(const BlockWeights& v, RandomKey key) {
   }
   return h;
 }
-
-double log2_factorial(std::int64_t n) { return std::lgamma(static_cast<double>(n) + 1.0) / std::log(2.0); }
 
 } // namespace
 

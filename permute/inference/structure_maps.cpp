@@ -1,6 +1,7 @@
 // Elements of the group, and maps that are to be tried whether they are.
 
 #include "core/base/error.h"
+#include "permute/count.h"
 #include "permute/inference/at.h"
 #include "permute/inference/invariants.h"
 #include "permute/inference/structure.h"
@@ -12,12 +13,6 @@
 #include <queue>
 
 namespace eg::permute {
-namespace {
-
-double log2_factorial(std::int64_t n) { return std::lgamma(static_cast<double>(n) + 1.0) / std::log(2.0); }
-
-} // namespace
-
 double PointClass::log2_count() const {
   return group ? group->log2_count() : static_cast<double>(copies()) * log2_factorial(size());
 }
