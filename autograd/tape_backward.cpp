@@ -323,7 +323,8 @@ std::vector<Tensor> Tape::run_backward(std::span<const Tensor> ys, std::span<con
                                        FunctionRef<void(BackwardPass& pass, std::size_t node)> passed) {
   State& state = *state_;
   if (state.used_up)
-    throw AutogradError("tape: it was used up by an earlier gradient; pass retain = true to that one to use it again");
+    throw AutogradError(
+        "tape: it was used up by an earlier gradient; give that one retain (retain=True) to use it again");
   if (!state.closed && state.thread != std::this_thread::get_id())
     throw AutogradError("tape: it is open on another thread; close it there first");
   require_floating(xs);

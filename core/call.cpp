@@ -131,13 +131,15 @@ void complete_attributes(const OpDef& op, Attrs& attrs) {
   }
 }
 
-/// Of f32 and f64 the narrower one is named: converting it loses nothing.
+/// Both ways are named: to f64 nothing is lost, and to f32 where the other one is a weight that stays what it is.
 [[noreturn]] void refuse_mixed_types(const OpDef& op, std::size_t first, std::size_t second,
                                      std::span<const Tensor> in) {
-  const std::size_t narrow = in[first].dtype() == DType::f32 ? first : second;
-  throw DTypeError(fmt::format("{}: inputs have different types: '{}' is {}, '{}' is {}; convert '{}' with to(\"f64\")",
+  const bool first_is_narrow = in[first].dtype() == DType::f32;
+  const std::size_t narrow = first_is_narrow ? first : second, wide = first_is_narrow ? second : first;
+  throw DTypeError(fmt::format("{}: inputs have different types: '{}' is {}, '{}' is {}; convert '{}' with to(\"f64\") "
+                               "or '{}' with to(\"f32\")",
                                op.name, input_name(op, first), name_of(in[first].dtype()), input_name(op, second),
-                               name_of(in[second].dtype()), input_name(op, narrow)));
+                               name_of(in[second].dtype()), input_name(op, narrow), input_name(op, wide)));
 }
 
 void check_inputs(const OpDef& op, std::span<const Tensor> in) {

@@ -12,12 +12,19 @@ namespace {
 
 std::string_view input_name(const OpArgs& args, std::size_t i) { return args.op.inputs[args.op.variadic ? 0 : i].name; }
 
+/// The type of the other inputs that are f32 or f64; without one f64, which loses the least.
+DType floating_beside(const OpArgs& args, std::size_t i) {
+  for (std::size_t other = 0; other < args.in.size(); ++other)
+    if (other != i && args.given(other) && is_floating(args.in[other].dtype())) return args.in[other].dtype();
+  return DType::f64;
+}
+
 } // namespace
 
 void check_floating(const OpArgs& args, std::size_t i) {
   if (!is_floating(args.in[i].dtype()))
-    throw DTypeError(fmt::format("{}: {} must be f32 or f64, it is {}; convert it with to(\"f64\")", args.op.name,
-                                 input_name(args, i), name_of(args.in[i].dtype())));
+    throw DTypeError(fmt::format("{}: {} must be f32 or f64, it is {}; convert it with to(\"{}\")", args.op.name,
+                                 input_name(args, i), name_of(args.in[i].dtype()), name_of(floating_beside(args, i))));
 }
 
 void check_all_floating(const OpArgs& args) {
@@ -28,14 +35,16 @@ void check_all_floating(const OpArgs& args) {
 void check_number(const OpArgs& args, std::size_t i) {
   const DType dtype = args.in[i].dtype();
   if (!is_floating(dtype) && !is_whole(dtype))
-    throw DTypeError(fmt::format("{}: {} must be f32, f64, i64, u8 or bool, it is {}; convert it with to(\"f64\")",
-                                 args.op.name, input_name(args, i), name_of(dtype)));
+    throw DTypeError(fmt::format("{}: {} must be f32, f64, i64, u8 or bool, it is {}; convert it with to(\"{}\")",
+                                 args.op.name, input_name(args, i), name_of(dtype), name_of(floating_beside(args, i))));
 }
 
 void check_dtype(const OpArgs& args, std::size_t i, DType wanted) {
   if (args.in[i].dtype() != wanted)
-    throw DTypeError(fmt::format("{}: {} must be {}, it is {}", args.op.name, input_name(args, i), name_of(wanted),
-                                 name_of(args.in[i].dtype())));
+    throw DTypeError(
+        fmt::format("{}: {} must be {}, it is {}{}", args.op.name, input_name(args, i), name_of(wanted),
+                    name_of(args.in[i].dtype()),
+                    wanted == DType::i64 && is_whole(args.in[i].dtype()) ? "; convert it with to(\"i64\")" : ""));
 }
 
 void check_shape(const OpArgs& args, std::size_t i, const Shape& wanted) {
