@@ -8,6 +8,7 @@
 
 #include "bindings.h"
 
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <nanobind/stl/unique_ptr.h>
@@ -104,6 +105,11 @@ void bind_optimizer(nb::module_& m) {
       .def(
           "step",
           [](nb::handle self, nb::handle gradients, nb::handle learning_rate) {
+            const bool clipped = PyTuple_Check(gradients.ptr()) != 0 && nb::len(gradients) == 2 &&
+                                 PyList_Check(nb::object(gradients[0]).ptr()) != 0;
+            if (clipped)
+              throw nb::type_error("step: gradients are a pair, as clip_gradients() gives them; take it apart: "
+                                   "gradients, norm = eg.optim.clip_gradients(gradients, 1.0)");
             const double rate = rate_of_step(self, learning_rate);
             const Tensors g = tensors_from(gradients, "step: gradients");
             auto& optimizer = nb::cast<Optimizer&>(self);
@@ -165,9 +171,28 @@ struct Group {
   bool hidden = true;
 };
 
-std::vector<Group> groups_from(nb::handle parameters) {
+/// The parameters as a sequence: what can be gone through once, such as a generator or filter(), as a list. Throws
+/// TypeError for what has no order of its own.
+nb::object sequence_of(nb::handle parameters, const char* what) {
   if (nb::isinstance<nn::Module>(parameters))
-    throw nb::type_error("parameters: a module was given; give model.parameters()");
+    throw nb::type_error(fmt::format("{}: a module was given; give model.parameters()", what).c_str());
+  if (PyAnySet_Check(parameters.ptr()) != 0)
+    throw nb::type_error(
+        fmt::format("{}: a set has no order, and gradients are given in the parameters' order; give a list", what)
+            .c_str());
+  if (PyDict_Check(parameters.ptr()) != 0)
+    throw nb::type_error(fmt::format("{}: a dict was given; give list(its.values()), or [dict] where it is a group "
+                                     "with 'params'",
+                                     what)
+                             .c_str());
+  const bool one = as_tensor(parameters) != nullptr || PySequence_Check(parameters.ptr()) != 0;
+  if (one || Py_TYPE(parameters.ptr())->tp_iter == nullptr) return nb::borrow(parameters);
+  return nb::steal(PySequence_List(parameters.ptr()));
+}
+
+std::vector<Group> groups_from(nb::handle given) {
+  const nb::object parameters = sequence_of(given, "parameters");
+  if (!parameters.is_valid()) throw nb::python_error();
   const bool listed = (nb::isinstance<nb::list>(parameters) || nb::isinstance<nb::tuple>(parameters)) &&
                       nb::len(parameters) > 0 && nb::isinstance<nb::dict>(nb::object(parameters[0]));
   if (!listed) return {{tensors_from(parameters, "parameters"), {}, {}}};
@@ -179,7 +204,9 @@ std::vector<Group> groups_from(nb::handle parameters) {
     for (const auto [key, value] : nb::borrow<nb::dict>(item)) {
       const std::string name = text_from(key, "parameters: a name in a group");
       if (name == "params") {
-        group.parameters = tensors_from(value, "parameters: 'params'");
+        const nb::object members = sequence_of(value, "parameters: 'params'");
+        if (!members.is_valid()) throw nb::python_error();
+        group.parameters = tensors_from(members, "parameters: 'params'");
         named = true;
       } else if (name == "hidden") {
         group.hidden = nb::cast<bool>(value);
@@ -205,23 +232,31 @@ double factor_of(std::optional<double> value, double base, const char* what) {
   return *value / base;
 }
 
+/// What a group's learning rate is compared with: the optimizer's number, or its schedule's base.
+std::optional<double> rate_at_full_height(nb::handle rate) {
+  if (nb::isinstance<Schedule>(rate)) return nb::cast<const Schedule&>(rate).base;
+  const auto number = attribute_from(rate, AttrKind::real);
+  return number ? std::optional(std::get<double>(*number)) : std::nullopt;
+}
+
 /// Makes the optimiser by `make(parameters)`, with the groups' numbers as factors of `rate` and `decay`.
 template <class Make> nb::object made(nb::handle parameters, nb::handle rate, double decay, Make make) {
   const std::vector<Group> groups = groups_from(parameters);
   Tensors all;
   std::vector<optim::ParameterSettings> settings;
   if (!rate.is_none()) check_rate(rate);
-  const auto base = attribute_from(rate, AttrKind::real);
+  const auto base = rate_at_full_height(rate);
   for (const Group& group : groups) {
     if (group.rate && !base)
-      throw ValueError("parameters: a group has lr, a factor of the optimizer's: give that a number, lr=1e-3");
-    const optim::ParameterSettings own{.learning_rate =
-                                           group.rate ? factor_of(group.rate, std::get<double>(*base), "lr") : 1.0,
+      throw ValueError("parameters: a group has lr, a factor of the optimizer's: give that a number, lr=1e-3, or an "
+                       "eg.optim.Schedule, whose base it is a factor of");
+    const optim::ParameterSettings own{.learning_rate = group.rate ? factor_of(group.rate, *base, "lr") : 1.0,
                                        .weight_decay = factor_of(group.decay, decay, "weight_decay"),
                                        .hidden = group.hidden};
     all.insert(all.end(), group.parameters.begin(), group.parameters.end());
     settings.insert(settings.end(), group.parameters.size(), own);
   }
+  if (all.empty()) throw ValueError("parameters: there are none; give model.parameters() of a module that has some");
   for (const Tensor& parameter : all) take_memory(parameter);
   std::unique_ptr<Optimizer> optimizer = make(std::move(all));
   optimizer->set_settings(std::move(settings));
@@ -380,6 +415,46 @@ void bind_gradients(nb::module_& m) {
       nb::sig("def gradient_norm(gradients: collections.abc.Sequence[equigrad._core.Tensor | None]) -> float"));
 }
 
+/// Throws ValueError for numbers that give no sensible rates, with the argument's name.
+void check_schedule(const Schedule& s, bool knows_total) {
+  const auto need = [](bool holds, const char* name, const auto& value, const char* wanted) {
+    if (!holds) throw ValueError(fmt::format("Schedule: {} is {}; {}", name, value, wanted));
+  };
+  using Kind = Schedule::Kind;
+  const auto kind = optim::name_of(s.kind);
+  need(s.base >= 0.0 && std::isfinite(s.base), "base", s.base, "give a learning rate from 0 on");
+  need(s.warmup >= 0, "warmup", s.warmup, "give a number of steps from 0 on");
+  need(s.final_fraction >= 0.0 && s.final_fraction <= 1.0, "final_fraction", s.final_fraction,
+       "give a share from 0 to 1");
+  need(s.drop_every >= 0, "drop_every", s.drop_every, "give the steps between drops");
+  need(s.drop_factor >= 0.0 && s.drop_factor <= 1.0, "drop_factor", s.drop_factor, "give a factor from 0 to 1");
+  need(s.total_steps > 0, "total_steps", s.total_steps, "give the number of steps of the run");
+  if (!knows_total && s.kind == Kind::step && s.drop_every == 0)
+    throw ValueError("Schedule: a step schedule needs drop_every, the steps between drops, or total_steps: it drops "
+                     "after each third of them then");
+  if (!knows_total && optim::has_final_fraction(s.kind))
+    throw ValueError(
+        fmt::format("Schedule: a {} schedule needs total_steps, the number of steps of the whole run", kind));
+  if (knows_total && s.warmup > s.total_steps)
+    throw ValueError(fmt::format("Schedule: warmup is {}, and total_steps {}: the rate would never reach base",
+                                 s.warmup, s.total_steps));
+}
+
+/// As it is written in a program, without what is not given.
+std::string words_of(const Schedule& s) {
+  std::string words = fmt::format("Schedule('{}', base={}", optim::name_of(s.kind), s.base);
+  const Schedule defaults;
+  const auto add = [&](const char* name, const auto& value, const auto& other) {
+    if (value != other) words += fmt::format(", {}={}", name, value);
+  };
+  add("warmup", s.warmup, defaults.warmup);
+  add("total_steps", s.total_steps, defaults.total_steps);
+  add("final_fraction", s.final_fraction, defaults.final_fraction);
+  add("drop_every", s.drop_every, defaults.drop_every);
+  add("drop_factor", s.drop_factor, defaults.drop_factor);
+  return words + ")";
+}
+
 void bind_schedule(nb::module_& m) {
   nb::class_<Schedule>(
       m, "Schedule",
@@ -387,18 +462,21 @@ void bind_schedule(nb::module_& m) {
       "(drops); or one-cycle, which rises by itself.")
       .def(
           "__init__",
-          [](Schedule* self, const std::string& kind, double base, std::int64_t warmup, std::int64_t total_steps,
-             double final_fraction, std::int64_t drop_every, double drop_factor) {
-            new (self) Schedule{.kind = optim::schedule_named(kind),
-                                .base = base,
-                                .warmup = warmup,
-                                .total_steps = total_steps,
-                                .final_fraction = final_fraction,
-                                .drop_every = drop_every,
-                                .drop_factor = drop_factor};
+          [](Schedule* self, const std::string& kind, double base, std::int64_t warmup,
+             std::optional<std::int64_t> total_steps, double final_fraction, std::int64_t drop_every,
+             double drop_factor) {
+            const Schedule schedule{.kind = optim::schedule_named(kind),
+                                    .base = base,
+                                    .warmup = warmup,
+                                    .total_steps = total_steps.value_or(1),
+                                    .final_fraction = final_fraction,
+                                    .drop_every = drop_every,
+                                    .drop_factor = drop_factor};
+            check_schedule(schedule, total_steps.has_value());
+            new (self) Schedule(schedule);
           },
-          "kind"_a = "constant", "base"_a = 1e-3, "warmup"_a = 0, "total_steps"_a = 1, "final_fraction"_a = 0.0,
-          "drop_every"_a = 0, "drop_factor"_a = 0.1)
+          "kind"_a = "constant", "base"_a = 1e-3, "warmup"_a = 0, "total_steps"_a = nb::none(),
+          "final_fraction"_a = 0.0, "drop_every"_a = 0, "drop_factor"_a = 0.1)
       .def_prop_ro("kind", [](const Schedule& self) { return optim::name_of(self.kind); })
       .def_ro("base", &Schedule::base)
       .def_ro("warmup", &Schedule::warmup)
@@ -408,13 +486,15 @@ void bind_schedule(nb::module_& m) {
           [](nb::handle self) {
             const auto& s = nb::cast<const Schedule&>(self);
             return nb::make_tuple(self.type(),
-                                  nb::make_tuple(std::string(optim::name_of(s.kind)), s.base, s.warmup, s.total_steps,
+                                  nb::make_tuple(std::string(optim::name_of(s.kind)), s.base, s.warmup,
+                                                 s.warmup > s.total_steps ? nb::none() : nb::cast(s.total_steps),
                                                  s.final_fraction, s.drop_every, s.drop_factor));
           },
           nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"))
       .def_ro("final_fraction", &Schedule::final_fraction)
       .def_ro("drop_every", &Schedule::drop_every)
       .def_ro("drop_factor", &Schedule::drop_factor)
+      .def("__repr__", &words_of)
       .def("at", &Schedule::at, "step"_a, "Learning rate at step 0, 1, ...")
       .def("__call__", &Schedule::at, "step"_a, "Learning rate at step 0, 1, ...");
 }

@@ -1,5 +1,7 @@
 """Optimisers as PyTorch's are called: groups, states, refusals."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -101,3 +103,70 @@ def test_an_array_is_kept_for_those_who_see_its_memory():
     eg.optim.SGD([w], lr=1.0).step([eg.ones((1000,), "f64")])
     filler = [np.full(1000, -5.0) for _ in range(50)]
     assert np.array_equal(seen, np.arange(1000)) and w.tolist()[:2] == [-1, 0] and len(filler) == 50
+
+
+def test_parameters_may_come_one_by_one():
+    model = nn.Sequential(nn.Linear(3, 4, key=1), nn.Linear(4, 1, key=2))
+    named = dict(model.named_parameters())
+    for given in (
+        (p for p in model.parameters()),
+        filter(lambda p: p.ndim > 1, model.parameters()),
+        named.values(),
+        [{"params": (p for p in model.parameters())}],
+        [{"params": model[0].parameters()}, {"params": iter(model[1].parameters())}],
+    ):
+        optimizer = eg.optim.SGD(given, lr=0.1)
+        assert len(optimizer.parameters) in (2, 4) and optimizer.parameters[0].data_ptr == model[0].weight.data_ptr
+    for given, error, words in [
+        (set(model.parameters()[:0]), TypeError, "a set has no order"),
+        (named, TypeError, r"list\(its.values\(\)\)"),
+        ([], eg.ValueError, "there are none"),
+        ([{"params": []}], eg.ValueError, "there are none"),
+        ([{"params": model}], TypeError, r"'params': a module was given; give model.parameters\(\)"),
+        (3, TypeError, "parameters must be a sequence of tensors, not int"),
+    ]:
+        with pytest.raises(error, match=words):
+            eg.optim.SGD(given, lr=0.1)
+
+
+def test_clipped_gradients_are_taken_apart():
+    w = eg.ones((2,))
+    optimizer = eg.optim.SGD([w], lr=0.5)
+    with pytest.raises(TypeError, match=r"gradients, norm = eg.optim.clip_gradients\(gradients, 1.0\)"):
+        optimizer.step(eg.optim.clip_gradients([eg.ones((2,))], 1.0))
+    assert optimizer.steps == 0 and w.tolist() == [1, 1]
+
+
+def test_a_groups_rate_is_a_share_of_a_schedules_base():
+    a, b = eg.zeros(1, dtype="f64"), eg.zeros(1, dtype="f64")
+    rate = eg.optim.Schedule("linear", base=0.5, total_steps=4)
+    optimizer = eg.optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.125}], lr=rate)
+    for step in range(3):
+        assert optimizer.lr(optimizer.steps) == rate(step)
+        optimizer.step([eg.ones(1, dtype="f64")] * 2)
+    assert a.item() == -sum(rate(step) for step in range(3)) and b.item() == a.item() / 4
+
+
+def test_schedules_say_what_they_need():
+    Schedule = eg.optim.Schedule
+    for arguments, words in [
+        (("cosine",), "a cosine schedule needs total_steps"),
+        (("linear", 0.1), "a linear schedule needs total_steps"),
+        (("one-cycle", 0.1), "a one-cycle schedule needs total_steps"),
+        (("step", 0.1), "needs drop_every, .* or total_steps"),
+        (("constant", -0.1), "base is -0.1"),
+        (("constant", float("nan")), "base is nan"),
+        (("constant", 0.1, -1), "warmup is -1"),
+        (("linear", 0.1, 5, 4), "warmup is 5, and total_steps 4: the rate would never reach base"),
+        (("linear", 0.1, 0, 0), "total_steps is 0"),
+        (("linear", 0.1, 0, 4, -0.5), "final_fraction is -0.5; give a share from 0 to 1"),
+        (("linear", 0.1, 0, 4, float("nan")), "final_fraction is nan"),
+        (("step", 0.1, 0, 4, 0.0, -2), "drop_every is -2"),
+        (("step", 0.1, 0, 4, 0.0, 2, 1.5), "drop_factor is 1.5"),
+    ]:
+        with pytest.raises(eg.ValueError, match=f"Schedule: .*{words}"):
+            Schedule(*arguments)
+    assert repr(Schedule("cosine", base=0.1, warmup=2, total_steps=9)) == "Schedule('cosine', base=0.1, warmup=2, total_steps=9)"
+    assert Schedule("constant", 0.1, 5)(4) == 0.1 and Schedule("step", 0.1, drop_every=3)(3) == pytest.approx(0.01)
+    for one in (Schedule("constant", 0.1, 5), Schedule("step", 0.1, total_steps=6), Schedule("cosine", total_steps=1)):
+        assert repr(pickle.loads(pickle.dumps(one))) == repr(one)
