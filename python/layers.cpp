@@ -135,12 +135,20 @@ void bind_small_layers(nb::module_& m) {
 }
 
 Conv2dOptions conv_options(nb::handle stride, nb::handle padding, nb::handle dilation, std::int64_t groups) {
-  const auto pair = [](nb::handle value) {
-    const Shape sizes = shape_from(value);
-    if (sizes.rank() != 1 && sizes.rank() != 2) throw ValueError("Conv2d: give one number, or rows and columns");
+  const auto pair = [](nb::handle value, const char* name) {
+    const auto given = attribute_from(value, AttrKind::integers);
+    const std::string hint =
+        nb::isinstance<nb::str>(value) ? ": an odd kernel k keeps rows and columns with k // 2" : "";
+    if (!given) refuse_type(fmt::format("Conv2d: {}", name), "a number, or two, of rows and columns" + hint, value);
+    const Shape sizes(std::get<std::vector<std::int64_t>>(*given));
+    if (sizes.rank() != 1 && sizes.rank() != 2)
+      throw ValueError(fmt::format("Conv2d: {}: give one number, or rows and columns", name));
     return Size2(sizes[0], sizes[-1]);
   };
-  return {.stride = pair(stride), .padding = pair(padding), .dilation = pair(dilation), .groups = groups};
+  return {.stride = pair(stride, "stride"),
+          .padding = pair(padding, "padding"),
+          .dilation = pair(dilation, "dilation"),
+          .groups = groups};
 }
 
 void bind_conv(nb::module_& m) {

@@ -1,10 +1,12 @@
 #include "modules.h"
 
+#include "core/call.h"
 #include "core/device/device.h"
 
 #include "hooks.h"
 #include "kept.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <nanobind/operators.h>
 #include <set>
@@ -32,13 +34,25 @@ bool is_mapping(nb::handle value) {
   return PyDict_Check(value.ptr()) != 0 || Py_TYPE(value.ptr()) == &PyDictProxy_Type;
 }
 
-/// A list, tuple, set, dict or read-only mapping.
+bool is_deque(nb::handle value) { return std::string_view(Py_TYPE(value.ptr())->tp_name) == "collections.deque"; }
+
+/// An array of NumPy's whose elements are Python's objects.
+bool is_object_array(nb::handle value) {
+  if (std::string_view(Py_TYPE(value.ptr())->tp_name) != "numpy.ndarray") return false;
+  return nb::cast<std::string>(value.attr("dtype").attr("kind")) == "O";
+}
+
+/// A list, tuple, set, dict, read-only mapping, deque or array of objects.
 bool holds_others(nb::handle value) {
-  return is_sequence(value) || is_mapping(value) || PyAnySet_Check(value.ptr()) != 0;
+  return is_sequence(value) || is_mapping(value) || PyAnySet_Check(value.ptr()) != 0 || is_deque(value) ||
+         is_object_array(value);
 }
 
 /// What such a value holds; of a dict its values.
-nb::object contents_of(nb::handle value) { return is_mapping(value) ? value.attr("values")() : nb::borrow(value); }
+nb::object contents_of(nb::handle value) {
+  if (is_object_array(value)) return nb::borrow(value.attr("flat"));
+  return is_mapping(value) ? value.attr("values")() : nb::borrow(value);
+}
 
 template <class T> bool holds(nb::handle value) {
   for (const nb::handle item : contents_of(value))
@@ -95,10 +109,11 @@ std::vector<std::pair<std::string, nn::Module*>> named_modules_in(const std::str
 }
 
 [[noreturn]] void refuse_lost_parts(nb::handle self, const std::string& name, nb::handle value) {
+  const std::string kind = nb::str(value.type().attr("__name__")).c_str();
   throw ValueError(fmt::format(
       "module: '{}' of a {} holds modules or Parameters that are not registered, as they were put into the {} after it "
-      "was assigned; assign the list once it is full",
-      name, nb::type_name(self.type()).c_str(), nb::str(value.type().attr("__name__")).c_str()));
+      "was assigned; assign the {} once it is full",
+      name, nb::type_name(self.type()).c_str(), kind, kind));
 }
 
 /// Calls visit(name, value) for every attribute of an object that is a list, tuple, dict or set.
@@ -117,6 +132,7 @@ void require_all_registered(nb::handle self, std::set<const nn::Module*>& seen) 
   each_attribute_that_holds_others(self, [&](const std::string& name, nb::handle value) {
     if ((made == nullptr || !made->holds(name)) && holds_parts(value)) refuse_lost_parts(self, name, value);
   });
+  if (made != nullptr) made->require_sources_as_assigned(self);
   if (made != nullptr) made->each_module_held([&](nb::handle child) { require_all_registered(child, seen); });
 }
 
@@ -139,7 +155,14 @@ template <class Visit> void PyModule::each_module_held(Visit visit) const {
   }
 }
 
+void PyModule::require_sources_as_assigned(nb::handle self) const {
+  std::erase_if(sources_, [](const auto& one) { return Py_REFCNT(one.second.ptr()) == 1; }); // nobody can add to it
+  for (const auto& [name, source] : sources_)
+    if (nb::len(source) > nb::len(children_.at(name))) refuse_lost_parts(self, name, source);
+}
+
 void PyModule::require_lists_as_assigned(nb::handle self) const {
+  require_sources_as_assigned(self);
   each_attribute_that_holds_others(self, [&](const std::string& name, nb::handle value) {
     if (holds(name)) return;
     const std::size_t length = nb::len(value);
@@ -150,8 +173,15 @@ void PyModule::require_lists_as_assigned(nb::handle self) const {
   });
 }
 
+bool PyModule::is_parameter_of_this(const Tensor& value) const {
+  const Tensors all = parameters();
+  return std::any_of(all.begin(), all.end(), [&](const Tensor& one) { return one.id() == value.id(); });
+}
+
 bool PyModule::assign(const std::string& name, nb::handle value) {
   if (holds(name)) return replace(name, value);
+  const Tensor* const tied = nb::isinstance<PyParameter>(value) ? nullptr : as_tensor(value);
+  if (tied != nullptr && is_parameter_of_this(*tied)) return assign(name, nb::cast(PyParameter{*tied}));
   if (!is_part(value)) return false;
   if (name.empty() || name.find('.') != std::string::npos)
     throw ValueError(fmt::format("module: '{}' cannot be the name of a part: it is empty or has a dot", name));
@@ -172,6 +202,10 @@ bool PyModule::assign(const std::string& name, nb::handle value) {
 }
 
 bool PyModule::replace(const std::string& name, nb::handle value) {
+  if (const auto held = children_.find(name); held != children_.end() && !nb::isinstance<nn::Module>(held->second))
+    throw ValueError(fmt::format("module: '{}' is registered already, and its modules stay what they are; build the "
+                                 "whole {} first and assign it once",
+                                 name, is_mapping(held->second) ? "dict" : "list"));
   const auto child = children_.find(name);
   const bool one_for_one =
       child != children_.end() && nb::isinstance<nn::Module>(child->second) && nb::isinstance<nn::Module>(value);
@@ -225,12 +259,18 @@ namespace {
 /// The value that an attribute gets: lists and dicts of modules become tuples and read-only mappings, as they would let
 /// modules be added without registration. Throws TypeError for what holds modules or Parameters otherwise.
 nb::object frozen(const nb::str& name, nb::object value) {
+  if (PyTuple_CheckExact(value.ptr()) != 0 && is_module_list(value)) return value;
   if (is_module_list(value)) return nb::tuple(value);
   if (is_module_dict(value)) {
     nb::dict own;
     own.update(value);
     return nb::steal(PyDictProxy_New(own.ptr()));
   }
+  if (PyGen_Check(value.ptr()) != 0)
+    throw nb::type_error(
+        fmt::format("module: '{}' is a generator, whose modules would not be registered; assign a list of them: [...]",
+                    name.c_str())
+            .c_str());
   if (holds_parts(value))
     throw nb::type_error(
         fmt::format("module: '{}' is a {} with {} in it, which would not be registered; assign lists or dicts of "
@@ -243,6 +283,7 @@ nb::object frozen(const nb::str& name, nb::object value) {
 
 /// `module.name = value` for every class of modules.
 void set_attribute(nb::handle self, const nb::str& name, nb::object value) {
+  const nb::object given = value;
   value = frozen(name, std::move(value));
   if (!nb::inst_ready(self))
     throw nb::type_error("module: call super().__init__() before anything is assigned to its attributes");
@@ -253,7 +294,9 @@ void set_attribute(nb::handle self, const nb::str& name, nb::object value) {
     return;
   }
   if (auto* made = dynamic_cast<PyModule*>(&module)) {
-    if (made->assign(name.c_str(), value) && nb::isinstance<PyParameter>(value)) {
+    const bool registered = made->assign(name.c_str(), value);
+    if (registered && !value.is(given)) made->remember_source(name.c_str(), given);
+    if (registered && made->find(name.c_str()) != nullptr) {
       // Read through __getattr__, which a value of that name that was there before would hide.
       if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), nullptr) != 0) PyErr_Clear();
       return;
@@ -471,6 +514,23 @@ void bind_state(nb::class_<nn::Module, PyModule>& cls) {
           "'cpu' or 'cuda:0', which is equal to 'cuda': where its parameters are.", nb::sig("def device(self) -> str"));
 }
 
+/// The tensor that a Parameter of this value trains. Throws DTypeError for one that is not f32 or f64.
+Tensor parameter_from(nb::handle given) {
+  if (nb::isinstance<nn::Module>(given))
+    throw nb::type_error("Parameter: a module has its own parameters; assign the module to an attribute");
+  const Tensor value = import_array(given, std::nullopt, std::nullopt);
+  if (!is_floating(value.dtype()))
+    throw DTypeError(fmt::format("Parameter: it is f32 or f64, not {}; convert it with to(\"f32\"){}",
+                                 name_of(value.dtype()),
+                                 as_tensor(given) == nullptr ? ", or write its numbers with a point: [0.0, 1.0]" : ""));
+  if (!value.is_contiguous()) {
+    const PauseRecording pause; // the copy is what is trained
+    return value.clone();
+  }
+  take_memory(value);
+  return value;
+}
+
 void bind_base(nb::module_& m) {
   nb::class_<nn::Module, PyModule> cls(
       m, "Module", nb::type_slots(slots),
@@ -504,12 +564,14 @@ void bind_base(nb::module_& m) {
   nb::class_<PyParameter>(m, "Parameter", "Marks a tensor as trained, where it is assigned to a module's attribute.")
       .def(
           "__init__",
-          [](PyParameter* self, const Tensor& value) {
-            take_memory(value);
+          [](PyParameter* self, nb::handle given) {
+            const Tensor value = parameter_from(given);
             new (self) PyParameter{value};
           },
           "value"_a,
-          "A tensor on an array's memory moves to memory of its own, so that training leaves the array alone.")
+          "A tensor of f32 or f64, an array or numbers. A tensor on an array's memory moves to memory of its own, so "
+          "that training leaves the array alone; one that is not packed is copied.",
+          nb::sig("def __init__(self, value: typing.Any) -> None"))
       .def_ro("value", &PyParameter::value);
 }
 

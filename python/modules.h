@@ -10,6 +10,7 @@
 #include <map>
 #include <nanobind/typing.h>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace eg::python {
@@ -17,12 +18,17 @@ namespace eg::python {
 /// A module made in Python: children and parameters are what is assigned to its attributes, and forward() computes.
 class PyModule : public nn::Module {
 public:
-  /// Registers what is assigned under a name where it is a module, a sequence or dict of modules or a Parameter. False
-  /// where it is none of these. Throws ValueError when the name is registered already.
+  /// Registers what is assigned under a name where it is a module, a sequence or dict of modules, a Parameter, or the
+  /// tensor of a parameter in this module, which is tied then. False where it is none of these. Throws ValueError when
+  /// the name is registered already.
   bool assign(const std::string& name, nb::handle value);
   /// Throws ValueError where modules or Parameters were put into a list, dict or set that is an attribute of `self`,
   /// after it was assigned. Looks into all of them at first, then into those whose length is not what it was.
   void require_lists_as_assigned(nb::handle self) const;
+  /// Remembers the list or dict whose modules were registered under a name: one that grows afterwards is refused.
+  void remember_source(const std::string& name, nb::handle source) { sources_[name] = nb::borrow(source); }
+  /// Throws ValueError where such a list or dict has grown since.
+  void require_sources_as_assigned(nb::handle self) const;
   /// The parameter or state of that name; nullptr where there is none.
   Tensor* find(const std::string& name);
   bool holds(const std::string& name) const { return tensors_.contains(name) || children_.contains(name); }
@@ -35,14 +41,20 @@ public:
   template <class Visit> int each_child(Visit visit) const {
     for (const auto& [name, child] : children_)
       if (const int stop = visit(child.ptr()); stop != 0) return stop;
+    for (const auto& [name, source] : sources_)
+      if (const int stop = visit(source.ptr()); stop != 0) return stop;
     return 0;
   }
-  void clear_children() { children_.clear(); }
+  void clear_children() {
+    const auto sources = std::exchange(sources_, {});
+    children_.clear();
+  }
   /// Calls visit(module) for every module that is held, alone or among others.
   template <class Visit> void each_module_held(Visit visit) const;
 
 private:
   bool replace(const std::string& name, nb::handle value);
+  bool is_parameter_of_this(const Tensor& value) const;
   Tensor& slot(const std::string& name, const Tensor& value);
   static bool contains(const nn::Module* whole, const nn::Module* part);
   std::vector<std::string> order_; // of registration
@@ -50,6 +62,7 @@ private:
   std::set<std::string> states_;               // those of the tensors that are not trained
   std::deque<Tensor> slots_;                   // whose addresses stay
   std::map<std::string, nb::object> children_; // modules are registered by address, so they must not go before us
+  mutable std::map<std::string, nb::object> sources_;  // lists and dicts that modules were registered from
   mutable std::map<std::string, std::size_t> lengths_; // of lists, dicts and sets without modules
 };
 

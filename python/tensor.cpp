@@ -260,6 +260,7 @@ Tensor range(nb::handle start, nb::handle stop, nb::handle step, std::optional<D
 /// The type that NumPy and PyTorch give full() for a number: bool, i64 or floats, which are f32 here.
 DType type_of_number(nb::handle value) {
   if (attribute_from(value, AttrKind::boolean)) return DType::boolean;
+  if (const std::optional<Tensor> one = element_given(value)) return one->dtype();
   return !nb::isinstance<Tensor>(value) && PyIndex_Check(value.ptr()) != 0 ? DType::i64 : DType::f32;
 }
 
@@ -316,7 +317,9 @@ void bind_makers(nb::module_& m) {
         return Tensor::full(extents, constant_from(value, "full", "value", "expand()"), type);
       },
       "shape"_a, "value"_a, "dtype"_a = nb::none(), "device"_a = nb::none(),
-      "One number everywhere. Without a dtype an integer gives i64, a truth value bool and a float f32.",
+      "One number everywhere. Without a dtype an integer gives i64, a truth value bool, a float f32, a tensor or array "
+      "of "
+      "one element its own type.",
       nb::sig("def full(shape: int | collections.abc.Sequence[int], value: float, dtype: str | None = None, device: "
               "str | None = None) -> Tensor"));
   m.def(

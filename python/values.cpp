@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "constants.h"
+#include "modules.h"
 
 #include <fmt/format.h>
 
@@ -84,6 +85,8 @@ NamedTensors named_tensors_from(const nb::dict& dict, const char* what) {
 }
 
 const Tensor* as_tensor(nb::handle object) {
+  if (nb::isinstance<PyParameter>(object))
+    return &instance_of<PyParameter>(object, "a Parameter", "one whose __init__ was called").value;
   if (!nb::isinstance<Tensor>(object)) return nullptr;
   return &instance_of<Tensor>(object, "a tensor", "one whose __init__ was called");
 }
@@ -227,8 +230,18 @@ std::optional<AttrValue> seed_from(nb::handle value) {
   return attribute_from(value, AttrKind::integer);
 }
 
+std::optional<Tensor> element_given(nb::handle value) {
+  if (const Tensor* const tensor = as_tensor(value))
+    return tensor->numel() == 1 ? std::optional(*tensor) : std::nullopt;
+  if (std::string_view(Py_TYPE(value.ptr())->tp_name) != "numpy.ndarray") return std::nullopt;
+  if (nb::len(nb::object(value.attr("shape"))) != 0) return std::nullopt;
+  return import_array(value, std::nullopt, std::nullopt);
+}
+
 std::optional<Tensor> whole_element(nb::handle value, DType dtype) {
   if (dtype != DType::i64) return std::nullopt;
+  if (const std::optional<Tensor> one = element_given(value); one && is_whole(one->dtype()) && !graph_recording())
+    return one->to(DType::i64).to(current_device()).reshape(Shape()).clone();
   const std::optional<std::int64_t> whole = integer_from(value);
   return whole ? std::optional(Tensor::from<std::int64_t>({*whole}, {})) : std::nullopt;
 }

@@ -1,11 +1,12 @@
 """Parameters, layers and models."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from . import _core, _names, ops
 from ._core import Tensor
 from ._core.nn import *
-from ._core.nn import MultiHeadAttention, Mlp, Module, RmsNorm, Vit
+from ._core.nn import MultiHeadAttention, Mlp, Module, Parameter, RmsNorm, Vit
 
 MLP, RMSNorm, ViT, MultiheadAttention = Mlp, RmsNorm, Vit, MultiHeadAttention
 
@@ -163,18 +164,57 @@ class LogSoftmax(Module):
         return ops.log_softmax(x, axis=self.dim)
 
 
+_Size = int | tuple[int, int]
+
+
+def _pool_size(who: str, name: str, value: object, least: int) -> _Size:
+    """A number of rows and columns, or both. Raises TypeError or ValueError for anything else."""
+    both = value if isinstance(value, (tuple, list)) else (value, value)
+    if len(both) != 2 or not all(hasattr(one, "__index__") and not isinstance(one, bool) for one in both):
+        raise TypeError(f"{who}: {name} is a number, or two, of rows and columns, not {value!r}")
+    if min(both) < least:
+        raise _core.ValueError(f"{who}: {name} is {value}; give numbers from {least} on")
+    return (int(both[0]), int(both[1])) if isinstance(value, (tuple, list)) else int(both[0])
+
+
+def _refuse_variants(who: str, given: dict[str, tuple[object, object, str]]) -> None:
+    for name, (value, default, way_out) in given.items():
+        if value != default:
+            raise _core.ValueError(f"{who}: there is no {name}={value!r}; {way_out}")
+
+
+_CEIL_WORDS = "eg.pad(x, ...) pads rows and columns so that the windows fit"
+
+
+def _pool_sizes(who: str, kernel_size: _Size, stride: _Size | None, padding: _Size) -> tuple[_Size, _Size, _Size]:
+    """(kernel size, stride, padding) of a pool, checked."""
+    kernel = _pool_size(who, "kernel_size", kernel_size, 1)
+    step = kernel if stride is None else _pool_size(who, "stride", stride, 1)
+    return kernel, step, _pool_size(who, "padding", padding, 0)
+
+
 class MaxPool2d(Module):
     """The largest number of every window of x [N, C, H, W]; stride None: the window's size."""
 
     def __init__(
         self,
-        kernel_size: int | tuple[int, int],
-        stride: int | tuple[int, int] | None = None,
-        padding: int | tuple[int, int] = 0,
+        kernel_size: _Size,
+        stride: _Size | None = None,
+        padding: _Size = 0,
+        dilation: int = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
     ) -> None:
         super().__init__()
-        self.kernel_size, self.padding = kernel_size, padding
-        self.stride = kernel_size if stride is None else stride
+        self.kernel_size, self.stride, self.padding = _pool_sizes("MaxPool2d", kernel_size, stride, padding)
+        _refuse_variants(
+            "MaxPool2d",
+            {
+                "dilation": (dilation, 1, "windows are of neighbours"),
+                "return_indices": (return_indices, False, "eg.ops.max_pool2d(x, kernel) gives (y, places)"),
+                "ceil_mode": (ceil_mode, False, _CEIL_WORDS),
+            },
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return ops.max_pool2d(x, self.kernel_size, stride=self.stride, padding=self.padding).y
@@ -184,17 +224,41 @@ class AvgPool2d(Module):
     """The mean of every window of x [N, C, H, W]; stride None: the window's size."""
 
     def __init__(
-        self,
-        kernel_size: int | tuple[int, int],
-        stride: int | tuple[int, int] | None = None,
-        padding: int | tuple[int, int] = 0,
+        self, kernel_size: _Size, stride: _Size | None = None, padding: _Size = 0, ceil_mode: bool = False
     ) -> None:
         super().__init__()
-        self.kernel_size, self.padding = kernel_size, padding
-        self.stride = kernel_size if stride is None else stride
+        self.kernel_size, self.stride, self.padding = _pool_sizes("AvgPool2d", kernel_size, stride, padding)
+        _refuse_variants("AvgPool2d", {"ceil_mode": (ceil_mode, False, _CEIL_WORDS)})
 
     def forward(self, x: Tensor) -> Tensor:
         return ops.avg_pool2d(x, self.kernel_size, stride=self.stride, padding=self.padding)
+
+
+def _delegate() -> None:
+    """Outside a module a Parameter computes as its tensor does."""
+
+    def operator(name: str) -> Callable[..., Any]:
+        def apply(self: Parameter, *args: Any) -> Any:
+            return getattr(self.value, name)(*args)
+
+        apply.__name__ = name
+        return apply
+
+    unary = ("neg", "pos", "abs", "invert", "len", "iter", "getitem", "setitem", "float", "int", "bool", "array", "dlpack", "dlpack_device")
+    binary = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+    for name in (*unary, *binary, *(f"r{one}" for one in binary), "lt", "le", "gt", "ge"):
+        if hasattr(Tensor, f"__{name}__"):
+            setattr(Parameter, f"__{name}__", operator(f"__{name}__"))
+    def attribute(self: Parameter, name: str) -> Any:
+        if name.startswith("__"):  # copies and pickles ask for such
+            raise AttributeError(name)
+        return getattr(self.value, name)
+
+    setattr(Parameter, "__getattr__", attribute)
+    setattr(Parameter, "__array_ufunc__", None)
+
+
+_delegate()
 
 
 def __getattr__(name: str) -> object:

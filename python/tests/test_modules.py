@@ -1,5 +1,6 @@
 """Layers, models, modules made in Python, optimisers."""
 
+import collections
 import copy
 import gc
 import pickle
@@ -331,7 +332,10 @@ def test_dicts_of_modules_are_registered():
     names = ["parts.a.weight", "parts.a.bias", "parts.b.0.weight", "parts.b.0.bias"]
     assert [name for name, _ in net.named_parameters()] == list(net.state_dict()) == names
     assert list(net.parts) == ["a", "b"] and net.parts["a"](eg.ones((1, 2))).shape == (1, 2)
-    given["c"] = linear(3)  # the caller's dict is no longer the module's
+    given["c"] = linear(3)  # the caller's dict is not the module's, which would never train it
+    with pytest.raises(eg.ValueError, match="assign the dict once it is full"):
+        net.parameters()
+    del given["c"]
     assert len(net.parameters()) == 4
     with pytest.raises(TypeError, match="does not support item assignment"):
         net.parts["c"] = linear(3)
@@ -396,7 +400,7 @@ def test_modules_that_come_later_are_found_out():
         fill(net)
         for use in uses:
             for module in (net, outer):
-                with pytest.raises(eg.ValueError, match="'parts' of a .*Held holds .*; assign the list once it is full"):
+                with pytest.raises(eg.ValueError, match="'parts' of a .*Held holds .*; assign the (list|dict|set) once it is full"):
                     use(module)
         if name != "inside":  # a call compares lengths
             with pytest.raises(eg.ValueError, match="'parts' of a .*Held holds"):
@@ -446,3 +450,115 @@ def test_second_tensors_are_given_by_name():
     experts = eg.nn.MixtureOfExperts(eg.nn.MoeConfig(dim=8, hidden=8, experts=2, top_k=1), key=1)
     with pytest.raises(TypeError, match="addend"):
         experts(x, x)
+
+
+class Tied(eg.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.u = eg.nn.Parameter(eg.ones((2,)))
+        self.layer = eg.nn.Linear(2, 2, key=1)
+        self.v = self.u
+        self.w = self.layer.weight
+        self.constant = self.u.detach()
+
+    def forward(self, x):
+        return self.layer(x * self.v) @ self.w
+
+
+def test_a_parameter_that_is_read_and_assigned_is_tied():
+    net = Tied()
+    names = ["u", "layer.weight", "layer.bias"]
+    again = [copy.deepcopy(net), pickle.loads(pickle.dumps(net)), Tied().to("f64"), Tied()]
+    again[-1].u = eg.zeros((2,))
+    again[-1].v = again[-1].u
+    for one in [net, *again]:
+        assert [name for name, _ in one.named_parameters()] == names
+        assert list(one.state_dict()) == [*names, "v", "w"]
+        one.u[...] = 3.0
+        one.layer.weight[...] = 2.0
+        assert one.v.tolist() == [3, 3] and one.w.tolist() == [[2, 2], [2, 2]]
+    assert net.constant.tolist() == [3, 3]  # one memory; not a parameter
+    assert again[2].v.dtype == "f64" and again[2].w.dtype == "f64"
+
+
+def test_a_list_that_grows_after_it_was_assigned_is_refused():
+    def linear():
+        return eg.nn.Linear(2, 2, key=1)
+
+    class Held(eg.nn.Module):
+        def __init__(self, value):
+            super().__init__()
+            self.parts = value
+
+        def forward(self, x):
+            return x
+
+    layers, heads = [linear()], {"a": linear()}
+    for kind, value, grow in [
+        ("list", layers, lambda: layers.append(linear())),
+        ("dict", heads, lambda: heads.update(b=linear())),
+    ]:
+        net = Held(value)
+        outer = Held([net])
+        assert len(net.parameters()) == 2 and net(1) == 1
+        grow()
+        for use in (net.parameters, net.state_dict, outer.parameters, lambda: net.to("f64"), lambda: net(1)):
+            with pytest.raises(eg.ValueError, match=f"'parts' of a .*Held holds .* put into the {kind} after .* assign the {kind} once"):
+                use()
+        assert len(Held(value).parameters()) == 4  # now it is full
+    layers.clear()  # what was registered stays
+    short = [linear(), linear()]
+    net = Held(short)
+    short.pop()
+    assert len(net.parameters()) == 4 and net(1) == 1
+    cycle = [Held([])]
+    gone = weakref.ref(cycle[0])
+    outer = Held(cycle)
+    cycle.append(outer)  # leads back to itself
+    del outer, cycle
+    gc.collect()
+    assert gone() is None
+
+
+def test_modules_in_other_containers_are_refused():
+    class Net(eg.nn.Module):
+        pass
+
+    net = Net()
+    parts = [eg.nn.Linear(2, 2, key=1)]
+    for value, words in [
+        (collections.deque(parts), "is a deque with modules in it"),
+        ((part for part in parts), "is a generator, whose modules would not be registered; assign a list"),
+        (np.array([*parts, None], dtype=object), "is a ndarray with modules in it"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            net.parts = value
+    net.numbers, net.waiting = np.array([1, "a"], dtype=object), collections.deque([1])
+    assert net.parameters() == []
+    net.layers, net.heads = parts, {"a": eg.nn.Linear(2, 2, key=2)}
+    for name, value, kind in [("layers", [*parts, *parts], "list"), ("heads", {}, "dict")]:
+        with pytest.raises(eg.ValueError, match=f"build the whole {kind} first and assign it once"):
+            setattr(net, name, value)
+
+
+def test_a_parameter_outside_a_module_computes_as_its_tensor():
+    p = eg.nn.Parameter([1.0, 2.0])
+    assert (p * 2).tolist() == (2 * p).tolist() == [2, 4] and (eg.ones((2,)) - p).tolist() == [0, -1]
+    assert p.shape == (2,) and (-p)[0].item() == -1 and eg.exp(p).shape == (2,) and len(p) == 2
+    with eg.Tape() as tape:
+        y = (p * p).sum()
+    (slope,) = tape.gradient(y, [p])
+    eg.optim.SGD([p], lr=0.5).step([slope])
+    assert slope.tolist() == [2, 4] and p.tolist() == [0, 0]
+    p[...] = 5.0
+    assert p.value.tolist() == [5, 5]
+    with pytest.raises(AttributeError, match="tape.gradient"):
+        p.backward()
+    strided = eg.tensor(np.arange(6.0).reshape(2, 3).T)
+    packed = eg.nn.Parameter(strided).value
+    assert packed.strides == (2, 1) and packed.tolist() == strided.tolist()
+    for value in (np.arange(3), [0, 1], eg.tensor([True])):
+        with pytest.raises(eg.DTypeError, match=r'Parameter: it is f32 or f64, not .*; convert it with to\("f32"\)'):
+            eg.nn.Parameter(value)
+    with pytest.raises(TypeError, match="a module has its own parameters"):
+        eg.nn.Parameter(eg.nn.Linear(2, 2))

@@ -157,3 +157,18 @@ def test_dtypes_are_equal_to_those_of_pytorch():
     torch = pytest.importorskip("torch")
     assert eg.ones(1).dtype == torch.float32 and eg.ones(1, "bf16").dtype == torch.bfloat16
     assert eg.ones(1).dtype != torch.float64 and eg.zeros(1, torch.uint8).dtype == "u8"
+
+
+def test_full_takes_the_type_of_a_tensor_or_array():
+    large = 2**53 + 1
+    for value in (large, eg.tensor(large), eg.tensor([large]), np.array(large)):
+        made = eg.full((2,), value)
+        assert made.dtype == "i64" and made.tolist() == [large, large]
+        made.fill(0)
+        made.fill(value)
+        assert made.tolist() == [large, large]
+        assert eg.full((2,), value, dtype="f64").tolist() == [2.0**53, 2.0**53]
+    for dtype in ("f32", "f64", "u8", "bool"):
+        for value in (eg.ones((), dtype=dtype), eg.ones((), dtype=dtype).numpy()):
+            assert eg.full((2,), value).dtype == dtype
+    assert eg.full((2,), 1.5).dtype == "f32" and eg.full((2,), eg.tensor(2.0), dtype="i64").tolist() == [2, 2]
