@@ -3,9 +3,14 @@
 #include "autograd/functional.h"
 #include "autograd/accumulation.h"
 #include "autograd/checkpoint.h"
+#include "autograd/tape.h"
 
 #include "bindings.h"
 #include "functions.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <type_traits>
 
 namespace eg::python {
 
@@ -34,6 +39,28 @@ ScalarFunction scalar_function_of(nb::handle f) {
 
 namespace {
 
+/// The outputs of f on these inputs. Throws AutogradError where none of them was computed while f ran, as
+/// tape.gradient does: its derivatives would all be zeros.
+template <class Function> auto connected(const char* who, const Function& f, const Tensors& inputs) {
+  Tape probe;
+  auto result = f(inputs);
+  const auto hangs_on = [&](const Tensor& y) {
+    const auto same = [&](const Tensor& x) { return x.defined() && x.id() == y.id(); };
+    return !y.defined() || !is_floating(y.dtype()) || probe.computed(y) ||
+           std::any_of(inputs.begin(), inputs.end(), same);
+  };
+  bool some = false;
+  if constexpr (std::is_same_v<decltype(result), Tensor>)
+    some = hangs_on(result);
+  else
+    some = result.empty() || std::any_of(result.begin(), result.end(), hangs_on);
+  if (!some)
+    throw AutogradError(fmt::format("{}: the function's value was not computed from its arguments by operations that a "
+                                    "tape sees; item(), numpy(), detach() and no_grad() hide them",
+                                    who));
+  return result;
+}
+
 /// A checkpointed function: what a tape keeps of it.
 struct PyFunction {
   Owned function;
@@ -61,8 +88,9 @@ void bind_functional(nb::module_& m) {
       "value_and_grad",
       [](nb::handle f, const nb::list& inputs) {
         const ScalarFunction loss = scalar_function_of(f);
-        const ValueAndGradient result =
-            released_call(inputs, [&](const Tensors& x) { return value_and_grad(loss)(x); });
+        const ValueAndGradient result = released_call(inputs, [&](const Tensors& x) {
+          return value_and_grad([&](const Tensors& a) { return connected("grad", loss, a); })(x);
+        });
         return nb::make_tuple(to_python(result.value), to_python(result.gradients));
       },
       "f"_a, "inputs"_a);
@@ -97,7 +125,9 @@ void bind_functional(nb::module_& m) {
       "jacobian",
       [](nb::handle f, const nb::list& inputs) {
         const TensorFunction function = function_of(f);
-        return table(released_call(inputs, [&](const Tensors& x) { return jacobian(function, x); }));
+        return table(released_call(inputs, [&](const Tensors& x) {
+          return jacobian([&](const Tensors& a) { return connected("jacobian", function, a); }, x);
+        }));
       },
       "f"_a, "inputs"_a);
   forms.def(

@@ -499,3 +499,20 @@ def test_exact_mode_is_bit_for_bit():
     moved = eg.ops.permute_columns(x, p)
     with eg.exact():
         assert eg.same_bits(x.sum([1]), moved.sum([1]))
+
+
+def test_functions_whose_value_no_tape_sees_are_refused():
+    x, y = eg.tensor([1.0, 2.0]), eg.tensor([3.0, 4.0])
+    for f in (
+        lambda a: eg.zeros(()),
+        lambda a: eg.tensor(float((a * a).sum())),
+        lambda a: (a * a).sum().detach(),
+        lambda a: eg.tensor(np.square(a.numpy()).sum()),
+    ):
+        for derivative in (eg.grad(f), eg.value_and_grad(f), lambda a: eg.jacobian(f, a)):
+            with pytest.raises(eg.AutogradError, match="(grad|jacobian): the function's value was not computed from its arguments"):
+                derivative(x)
+    assert [g.tolist() for g in eg.grad(lambda a, b: (a * a).sum())(x, y)] == [[2, 4], [0, 0]]  # one of two is ignored
+    assert eg.grad(lambda a: a)(eg.ones(())).item() == 1
+    assert eg.jacobian(lambda a: (a, eg.ones(2)), x)[1].tolist() == [[0, 0], [0, 0]]
+    assert eg.grad(lambda a: eg.grad(lambda b: (3.0 * b).sum())(a).sum())(x).tolist() == [0, 0]
