@@ -114,7 +114,8 @@ nb::object with_known_elements(const nb::object& array) {
 Tensor from_buffer(Buffer view, std::optional<DType> dtype, const std::string& other, std::optional<bool> copy) {
   const std::string why = dtype ? obstacle(*view) : fmt::format("its elements are {}", other);
   if (why.empty() && !copy.value_or(false)) return on_buffer(std::move(view), *dtype);
-  if (copy.has_value() && !*copy) throw ValueError(fmt::format("tensor: a copy is needed, and copy is False: {}", why));
+  if (copy.has_value() && !*copy)
+    throw ValueError(fmt::format("tensor: a copy is needed, and copy is False: {}; eg.tensor(array) copies it", why));
   if (view->ndim > max_rank) throw ShapeError(fmt::format("tensor: {}", why));
   // NumPy would take bytes for a text, a view of them for numbers.
   const nb::object array = numpy().attr("asarray")(nb::steal(PyMemoryView_FromObject(view->obj)));
@@ -300,7 +301,7 @@ Tensor from_cuda(const nb::ndarray<nb::ro>& array, Device device, bool writable,
   if (const std::string why = obstacle(array, size_of(*dtype)); !why.empty())
     throw ValueError(fmt::format("tensor: {}, and it is on {}; copy the array first", why, device.str()));
   if (!writable && copy.has_value() && !*copy)
-    throw ValueError("tensor: a copy is needed, and copy is False: the array is read-only");
+    throw ValueError("tensor: a copy is needed, and copy is False: the array is read-only; eg.tensor(array) copies it");
   Shape shape, strides;
   std::int64_t last = 0;
   for (std::size_t axis = 0; axis < array.ndim(); ++axis) {

@@ -105,6 +105,8 @@ public:
   void add_named(const nb::kwargs& kwargs) {
     for (const auto [key, value] : kwargs) {
       const auto name = nb::cast<std::string>(key);
+      // np.sum(x) calls x.sum(axis=None, dtype=None, out=None).
+      if (value.is_none() && (name == "out" || name == "dtype") && !has_slot(name)) continue;
       const std::size_t slot = slot_of(name);
       if (given_[slot]) refuse(fmt::format("{}: '{}' was given twice", op_.name, name));
       set(slot, value);
@@ -125,6 +127,12 @@ private:
   }
   bool needed(std::size_t i) const {
     return i < inputs() ? !op_.inputs[i].optional : op_.attributes[i - inputs()].required;
+  }
+
+  bool has_slot(const std::string& name) const {
+    for (std::size_t i = 0; i < slots(); ++i)
+      if (name_of_slot(i) == name) return true;
+    return false;
   }
 
   std::size_t slot_of(const std::string& name) const {

@@ -21,6 +21,14 @@ def save(what: Module | Mapping[str, Any], path: str | PathLike[str]) -> None:
         what = what.state_dict()
     if not isinstance(what, Mapping):
         raise TypeError(f"save: give a module or tensors by name, not {type(what).__name__}: eg.save({{'x': x}}, path)")
+    for name, value in what.items():
+        if isinstance(value, Mapping):
+            raise TypeError(
+                f"save: '{name}' is a dict; name its tensors in one: "
+                f"eg.save({{f'{name}.{{k}}': v for k, v in {name}.items()}}, path)"
+            )
+        if isinstance(value, (bool, int, float)):
+            raise TypeError(f"save: '{name}' is a number; eg.tensor({value!r}) is saved, and .item() reads it again")
     save_safetensors(path, dict(what))
 
 

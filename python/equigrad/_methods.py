@@ -74,21 +74,29 @@ class OtherNames:
             raise _core.ValueError(f"flatten: axis {start_dim} comes after axis {end_dim}")
         return self.reshape((*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
-    def max(self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None) -> Tensor:
+    def max(
+        self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None, out: None = None
+    ) -> Tensor:
         """The largest element along an axis, or of all."""
-        return _along(ops.max, ops.amax, self, axis, dim)
+        return _along(ops.max, ops.amax, self, axis, dim, out)
 
-    def min(self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None) -> Tensor:
+    def min(
+        self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None, out: None = None
+    ) -> Tensor:
         """The smallest element along an axis, or of all."""
-        return _along(ops.min, ops.amin, self, axis, dim)
+        return _along(ops.min, ops.amin, self, axis, dim, out)
 
-    def argmax(self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None) -> Tensor:
+    def argmax(
+        self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None, out: None = None
+    ) -> Tensor:
         """The place of the first largest element along an axis, or among all in row-major order."""
-        return _along(ops.argmax, lambda x: ops.argmax(x.reshape(-1)), self, axis, dim)
+        return _along(ops.argmax, lambda x: ops.argmax(x.reshape(-1)), self, axis, dim, out)
 
-    def argmin(self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None) -> Tensor:
+    def argmin(
+        self: Tensor, axis: "builtins.int | None" = None, dim: "builtins.int | None" = None, out: None = None
+    ) -> Tensor:
         """The place of the first smallest element along an axis, or among all in row-major order."""
-        return _along(ops.argmin, lambda x: ops.argmin(x.reshape(-1)), self, axis, dim)
+        return _along(ops.argmin, lambda x: ops.argmin(x.reshape(-1)), self, axis, dim, out)
 
     def squeeze(
         self: Tensor, axis: "builtins.int | tuple[builtins.int, ...] | None" = None, dim: "builtins.int | None" = None
@@ -364,7 +372,9 @@ def take(x, indices, axis=None):
     return found.reshape((*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))
 
 
-def _along(one, all_of_them, x, axis, dim):
+def _along(one, all_of_them, x, axis, dim, out):
+    if out is not None:  # np.max(x) gives out=None
+        raise TypeError(f"{one.__name__}: there is no out; {_names.ARGUMENT_WORDS['out']}")
     axis = _one_of(axis, dim)
     return all_of_them(x) if axis is None else one(x, axis=axis)
 
@@ -402,6 +412,38 @@ def _missing(tensor, name):
     raise AttributeError(f"Tensor has no attribute '{name}'" + _core.did_you_mean(name, known))
 
 
+# NumPy's functions behind the operators of arrays, and the operator of a tensor on the right of one.
+_ON_THE_RIGHT = {
+    **{name: f"__r{name}__" for name in ("add", "matmul")},
+    "subtract": "__rsub__",
+    "multiply": "__rmul__",
+    **dict.fromkeys(("divide", "true_divide"), "__rtruediv__"),
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "power": "__rpow__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+    "equal": "__eq__",
+    "not_equal": "__ne__",
+    **{f"bitwise_{name}": f"__r{name}__" for name in ("and", "or", "xor")},
+}
+
+
+def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    """array + x is an operation of x. NumPy's functions are refused: no tape would see them."""
+    operator = _ON_THE_RIGHT.get(ufunc.__name__)
+    in_place = kwargs.keys() == {"out"} and kwargs["out"][0] is inputs[0]  # array += x
+    if operator and method == "__call__" and not isinstance(inputs[0], Tensor) and (not kwargs or in_place):
+        return getattr(inputs[1], operator, lambda other: NotImplemented)(inputs[0])
+    own = _names.OPERATIONS.get(ufunc.__name__, ufunc.__name__)
+    here = f"eg.{ufunc.__name__}(x)" if own in ops.__all__ else "the operation in eg.ops"
+    raise TypeError(
+        f"np.{ufunc.__name__} takes arrays, and no tape would see it; use {here}, or np.{ufunc.__name__}(np.asarray(x))"
+    )
+
+
 def install():
     for name, operation in _rows.methods():
         if not hasattr(Tensor, name):
@@ -414,6 +456,7 @@ def install():
     Tensor.size = property(
         lambda x: Size.of(elements(x, Tensor), x.shape), doc="Number of elements; x.size(0) is x.shape[0], as in PyTorch."
     )
+    Tensor.__array_ufunc__ = _array_ufunc
     Tensor.mT = property(lambda x: x.T, doc="The last two axes exchanged.")
     Tensor.__getattr__ = _missing
 

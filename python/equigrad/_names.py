@@ -364,6 +364,7 @@ ARGUMENT_WORDS = {
         ("attn_mask", "key_padding_mask", "src_mask", "src_key_padding_mask"),
         "mask= is a tensor of bool (seen) or of numbers that are added, against scores [B, heads, T, T]",
     ),
+    "retain_graph": "here it is retain=True",
     "is_causal": "give causal=True when the module is made",
     **dict.fromkeys(
         ("need_weights", "average_attn_weights"), "eg.attention_maps(model, x) gives the attention weights"
@@ -524,4 +525,35 @@ OPTIM_WORDS = {
     "learning_rate": "optimizer.lr",
     "get_last_lr": "optimizer.lr",
     "state": "optimizer.state(i), optimizer.state_dict()",
+}
+
+# The same for random numbers.
+RANDOM_WORDS = {
+    **dict.fromkeys(("random", "random_sample", "rand"), "eg.random.uniform(shape)"),
+    **dict.fromkeys(("randn", "standard_normal"), "eg.random.normal(shape)"),
+    "randint": "eg.random.integers(shape, low=0, high=10)",
+    **dict.fromkeys(("PRNGKey", "key", "default_rng", "RandomState", "Generator"), "eg.random.Key(1), or a number: eg.random.normal((2, 3), key=1)"),
+    **dict.fromkeys(("split", "fold_in"), "key.fold(0), key.fold(1), ... are keys of their own"),
+    "choice": "x[eg.random.permutation(len(x))[:n]] without repetition, x[eg.random.integers((n,), low=0, high=len(x))] with it",
+    "shuffle": "x[eg.random.permutation(len(x))]",
+    **dict.fromkeys(
+        ("categorical", "multinomial"),
+        "eg.searchsorted(p.cumsum(-1), eg.random.uniform((n,))) draws places with the probabilities p",
+    ),
+    "bernoulli": "eg.random.uniform(shape) < p",
+    "manual_seed": "eg.random.seed(n)",
+    "truncated_normal": "eg.random.normal(shape).clip(-2.0, 2.0)",
+}
+
+# The same for linear algebra.
+LINALG_WORDS = {
+    **dict.fromkeys(("norm", "vector_norm"), "x.norm(), x.norm(axis=-1)"),
+    "matrix_norm": "(x * x).sum(axis=(-2, -1)).sqrt() is Frobenius', eg.linalg.svdvals(x).amax(axes=-1) the spectral norm",
+    "matrix_power": "x @ x",
+    "multi_dot": "x @ y @ z",
+    "eig": "eg.linalg.eigh(a) for symmetric matrices, np.linalg.eig(a.numpy()) for others",
+    "eigvals": "eg.linalg.eigvalsh(a) for symmetric matrices",
+    "vander": "x[:, None] ** eg.arange(n)",
+    "cross": "eg.cross(x, y)",
+    "matmul": "x @ y",
 }

@@ -12,7 +12,7 @@ Functions of the rows of equigrad.ops have gradients, and gradients of these.
 import math
 from typing import Any, NamedTuple
 
-from . import _core, ops
+from . import _core, _names, ops
 from ._core import Tensor
 from ._core import permute as _permute
 
@@ -235,3 +235,9 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         full = m > n and bool((rank == n).all().item())
         residuals = ops.square(ops.matmul(a, x) - columns).sum(axes=[-2]) if full else _core.zeros((0,), dtype=a.dtype)
     return LstsqResult(ops.squeeze(x, -1) if vector else x, residuals, rank, s)
+
+
+def __getattr__(name: str) -> object:
+    if name in _names.LINALG_WORDS:
+        raise AttributeError(f"equigrad.linalg.{name}: {_names.LINALG_WORDS[name]}")
+    raise AttributeError(f"module 'equigrad.linalg' has no '{name}'" + _core.did_you_mean(name, __all__))

@@ -3,7 +3,17 @@
 import functools
 from typing import TYPE_CHECKING, Any, Callable
 
+from . import _core, _names
 from ._core.random import *
+
+
+def __getattr__(name: str) -> object:
+    words = _names.RANDOM_WORDS.get(name) or _names.WORDS.get(name)
+    if words is not None:
+        raise AttributeError(f"equigrad.random.{name}: {words}")
+    known = [other for other in vars(_core.random) if not other.startswith("_")]
+    raise AttributeError(f"equigrad.random: there is no '{name}'" + _core.did_you_mean(name, known))
+
 
 if not TYPE_CHECKING:
 
