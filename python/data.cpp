@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <memory>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/variant.h>
+#include <variant>
 
 namespace eg::python {
 namespace {
@@ -78,7 +80,7 @@ ImageDataset of_arrays(nb::handle images, nb::handle labels, std::optional<std::
 }
 
 void bind_dataset(nb::module_& m) {
-  nb::class_<ImageDataset>(m, "ImageDataset", "Labelled images of one size, held in memory.")
+  nb::class_<ImageDataset>(m, "ImageDataset", nb::dynamic_attr(), "Labelled images of one size, held in memory.")
       .def_prop_ro("name", &ImageDataset::name)
       .def("__len__", &ImageDataset::size)
       .def_prop_ro("channels", &ImageDataset::channels)
@@ -93,9 +95,19 @@ void bind_dataset(nb::module_& m) {
                            d.width(), d.classes());
       });
   m.def(
-      "ArrayDataset", &of_arrays, "images"_a, "labels"_a, "class_names"_a = nb::none(), "name"_a = "arrays",
+      "ArrayDataset",
+      [](nb::handle images, nb::handle labels, std::optional<std::vector<std::string>> class_names,
+         const std::string& name) {
+        const bool numbered = !class_names.has_value();
+        nb::object made = nb::cast(of_arrays(images, labels, std::move(class_names), name));
+        made.attr("_numbered") = numbered; // eg.train() asks more of labels whose classes nobody named
+        return made;
+      },
+      "images"_a, "labels"_a, "class_names"_a = nb::none(), "name"_a = "arrays",
       "Your own images as a dataset, for a Loader: u8 [N, channels, H, W] or [N, H, W], and labels [N] from 0 on. They "
-      "are copied. class_names: None for the numbers.",
+      "are copied. A Loader scales their pixels to [-1, 1], (pixel / 255 - 0.5) / 0.5, unless it is given mean and "
+      "std. "
+      "class_names: None for the numbers.",
       nb::sig("def ArrayDataset(images: typing.Any, labels: typing.Any, class_names: collections.abc.Sequence[str] | "
               "None = None, name: str = 'arrays') -> ImageDataset"));
   m.def(
@@ -124,6 +136,16 @@ void bind_batch(nb::module_& m) {
           "__iter__", [](const Batch& batch) { return nb::make_tuple(batch.images, batch.labels).attr("__iter__")(); },
           "Images and labels, for `images, labels = batch`.",
           nb::sig("def __iter__(self) -> collections.abc.Iterator[equigrad._core.Tensor]"))
+      .def(
+          "__getitem__",
+          [](const Batch& batch, std::int64_t i) {
+            if (i < -2 || i > 1)
+              throw IndexError(fmt::format("batch: there is no part {}; [0] is .images, [1] is .labels", i));
+            return i == 0 || i == -2 ? batch.images : batch.labels;
+          },
+          "i"_a, "Images for 0, labels for 1.")
+      .def(
+          "__len__", [](const Batch&) { return 2; }, "Of images and labels: 2. len(batch.labels) counts the images.")
       .def("__repr__",
            [](const Batch& batch) {
              return fmt::format("<batch {} of epoch {}: images {}, labels {}>", batch.batch, batch.epoch,
@@ -133,11 +155,19 @@ void bind_batch(nb::module_& m) {
       .def_ro("batch", &Batch::batch, "Position within the epoch.");
 }
 
+/// A number, or one for each channel.
+using ForChannels = std::optional<std::variant<double, std::vector<double>>>;
+
+std::vector<double> for_each_channel(const ForChannels& given, std::int64_t channels) {
+  if (const auto* one = std::get_if<double>(&*given))
+    return std::vector<double>(static_cast<std::size_t>(channels), *one);
+  return std::get<std::vector<double>>(*given);
+}
+
 std::unique_ptr<Loader> make_loader(const ImageDataset& dataset, std::int64_t batch_size, bool shuffle, bool drop_last,
                                     std::uint64_t seed, std::int64_t crop_padding, bool horizontal_flip,
-                                    nb::handle dtype, int workers, int prefetch,
-                                    const std::optional<std::vector<double>>& mean,
-                                    const std::optional<std::vector<double>>& std) {
+                                    nb::handle dtype, int workers, int prefetch, const ForChannels& mean,
+                                    const ForChannels& std) {
   LoaderOptions options{.batch_size = batch_size, .shuffle = shuffle, .drop_last = drop_last, .seed = seed};
   options.augmentation = {.crop_padding = crop_padding, .horizontal_flip = horizontal_flip};
   options.dtype = dtype_from(dtype).value_or(DType::f32);
@@ -145,7 +175,8 @@ std::unique_ptr<Loader> make_loader(const ImageDataset& dataset, std::int64_t ba
   options.prefetch = prefetch;
   if (mean.has_value() != std.has_value())
     throw nb::type_error("Loader: mean and std are given together or not at all");
-  if (mean) options.normalization = {*mean, *std};
+  const std::int64_t channels = dataset.channels();
+  if (mean) options.normalization = {for_each_channel(mean, channels), for_each_channel(std, channels)};
   return std::make_unique<Loader>(dataset, options);
 }
 
@@ -188,12 +219,15 @@ void bind_loader(nb::module_& m) {
       "A stream of batches, epoch after epoch, made ahead of time by worker threads. A `for` over it ends "
       "with the epoch, and the next `for` takes the next one; after a `break` it takes what is left "
       "(seek() goes elsewhere). next(loader) never ends. What a batch holds depends on (seed, epoch, "
-      "index) alone.")
+      "index) alone.\n\n"
+      "Pixels are scaled: (pixel / 255 - mean) / std, with the usual numbers of the data set. For other images mean "
+      "and std are 0.5, which gives numbers from -1 to 1; mean=0.0, std=1.0 gives those from 0 to 1.")
       .def(nb::new_(&make_loader), "dataset"_a, "batch_size"_a = 64, "shuffle"_a = true, "drop_last"_a = false,
            "seed"_a = 0, "crop_padding"_a = 0, "horizontal_flip"_a = false, "dtype"_a = "f32", "workers"_a = 1,
            "prefetch"_a = 4, "mean"_a = nb::none(), "std"_a = nb::none(),
-           "mean, std: of each channel, where pixels are from 0 to 1: they become (x - mean) / std. None: the usual "
-           "numbers of the data set, 0.5 for others.")
+           "mean, std: a number, or one for each channel. A pixel becomes (pixel / 255 - mean) / std. None: the usual "
+           "numbers of the data set, and 0.5 for others, which scales to [-1, 1].")
+      .def_prop_ro("batch_size", [](const Loader& self) { return self.options().batch_size; })
       .def_prop_ro("batches_per_epoch", &Loader::batches_per_epoch)
       .def("__len__", &Loader::batches_per_epoch, "Batches of an epoch.")
       .def(

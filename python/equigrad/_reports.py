@@ -88,8 +88,8 @@ def evaluate(
     size: int = 0,
     limit: int = 0,
     data_dir: Folder = "",
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
 ) -> Evaluation: ...
 def evaluate(
     model: Run | Folder | Module | HubModel,
@@ -100,8 +100,8 @@ def evaluate(
     size: int = 0,
     limit: int = 0,
     data_dir: Folder = "",
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
 ) -> Evaluation | Record:
     """Measures a model on test data.
 
@@ -143,8 +143,8 @@ def _batches(
     size: int,
     limit: int,
     data_dir: Folder,
-    mean: Sequence[float] | None,
-    std: Sequence[float] | None,
+    mean: float | Sequence[float] | None,
+    std: float | Sequence[float] | None,
 ) -> Iterable[tuple[Any, Any]]:
     if isinstance(data, Loader):
         return ((batch.images, batch.labels) for batch in (data.batch(0, i) for i in range(len(data))))
@@ -175,6 +175,7 @@ def _measured(model: Any, batches: Iterable[tuple[Any, Any]]) -> Evaluation:
         if not isinstance(logits, Tensor) or logits.ndim != 2:
             raise _core.ValueError("evaluate: the model must give logits [B, classes]")
         labels = labels if isinstance(labels, Tensor) else _core.tensor(labels)
+        labels = labels.to("i64") if labels.dtype == "u8" else labels
         rows = logits.shape[0]
         loss += ops.cross_entropy(logits, labels).item() * rows
         right += int((ops.argmax(logits) == labels).to("f64").sum().item())

@@ -492,7 +492,10 @@ def _images(what: str, data: Any, who: str = "train") -> ImageDataset | None:
             raise _core.ShapeError(
                 f"{who}: {what} has images {list(shape)}; give [N, channels, H, W]: images.transpose(0, 3, 1, 2)"
             )
-        return ArrayDataset(data[0], data[1], class_names=_numbers_of_classes(data[1]))
+        try:
+            return ArrayDataset(data[0], data[1], class_names=_numbers_of_classes(data[1]))
+        except _core.Error as error:
+            raise type(error)(f"{who}: {what}: {error}") from None
     if data is None or isinstance(data, (str, os.PathLike)):
         return None
     raise TypeError(
@@ -507,7 +510,8 @@ def _sources(model: str, data: Any, test: Any, given: dict[str, Any], who: str =
         # The classes of both: a test set need not have one of each.
         names = max(train_set.class_names, test_set.class_names, key=len)
         train_set, test_set = (ArrayDataset(*pair, class_names=names) for pair in (data, test))
-        _require_every_class(who, len(names), data[1], test[1])
+    if train_set is not None and test_set is not None:
+        _require_every_class(who, _Labels("data", data, train_set), _Labels("test", test, test_set))
     if data is not None and train_set is None:
         given["data"] = os.fspath(data)
     if test is not None and test_set is None:
@@ -524,14 +528,32 @@ def _sources(model: str, data: Any, test: Any, given: dict[str, Any], who: str =
     return train_set, test_set
 
 
-def _require_every_class(who: str, classes: int, *labels: Any) -> None:
+class _Labels:
+    """The labels of a set in memory, and whether its classes were given no names."""
+
+    def __init__(self, what: str, data: Any, images: ImageDataset) -> None:
+        self.what = what
+        self.numbered = _is_pair(data) or getattr(images, "_numbered", False)
+        self.there: set[int] = set()
+        if self.numbered and _is_pair(data):
+            labels = data[1].cpu() if isinstance(data[1], _core.Tensor) else data[1]
+            self.there = {int(label) for label in np.unique(np.asarray(labels))}
+        elif self.numbered:
+            self.there = {images.label(i) for i in range(len(images))}
+
+
+def _require_every_class(who: str, *sets: _Labels) -> None:
     """A label that stands nowhere is most likely a wrong number: labels that begin at 1, or ids of something else."""
-    listed = (one.cpu() if isinstance(one, _core.Tensor) else one for one in labels)
-    there = {int(label) for one in listed for label in np.unique(np.asarray(one))}
-    missing = next((label for label in range(classes) if label not in there), None)
+    if not all(one.numbered for one in sets):
+        return
+    there: set[int] = set().union(*(one.there for one in sets))
+    largest = max(there, default=0)
+    missing = next((label for label in range(largest) if label not in there), None)
     if missing is not None:
+        whose = next(one.what for one in sets if largest in one.there)
+        labels = "labels" if whose == "data" else "labels of test"
         raise _core.ValueError(
-            f"{who}: labels go up to {classes - 1}, and no image has label {missing}; number the classes from 0 on "
+            f"{who}: {labels} go up to {largest}, and no image has label {missing}; number the classes from 0 on "
             "(np.unique(labels, return_inverse=True)[1]), or name them all: "
             "eg.data.ArrayDataset(images, labels, class_names=[...])"
         )

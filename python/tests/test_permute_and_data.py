@@ -138,3 +138,20 @@ def test_a_loop_over_a_loader_ends_with_the_epoch_that_something_else_ended(work
         eg.data.open_dataset("shapes", "valid")
     with pytest.raises(eg.FileError):
         eg.data.open_dataset("cifar10", data_dir="/nowhere")
+
+
+def test_a_loader_says_how_it_scales():
+    data = eg.data.ArrayDataset(np.array([[[0, 51]], [[102, 255]]], "uint8"), [0, 1])
+    still = dict(batch_size=2, shuffle=False, workers=0)
+    loader = eg.data.Loader(data, **still)
+    batch = loader.batch(0, 0)
+    assert np.allclose(batch.images.numpy().ravel(), [-1.0, -0.6, -0.2, 1.0])
+    for mean, std in [(0.0, 1.0), (0, 1), ([0.0], [1.0])]:
+        pixels = eg.data.Loader(data, **still, mean=mean, std=std).batch(0, 0).images
+        assert np.allclose(pixels.numpy().ravel(), [0.0, 0.2, 0.4, 1.0])
+    assert loader.batch_size == 2 and len(batch) == 2 and eg.same_bits(batch[0], batch.images) and batch[-1].tolist() == [0, 1]
+    with pytest.raises(eg.IndexError, match=r"no part 2; \[0\] is .images, \[1\] is .labels"):
+        batch[2]
+    with pytest.raises(TypeError, match=r"Loader: it takes .*mean: float \| collections.abc.Sequence\[float\] \| None"):
+        eg.data.Loader(data, mean="a", std=1.0)
+    assert "(pixel / 255 - mean) / std" in eg.data.Loader.__doc__ and "[-1, 1]" in eg.data.ArrayDataset.__doc__
