@@ -117,7 +117,14 @@ template <class O> void fit_context(const Request& r, O& o) {
 /// Makes a trainer in the run folder of `options`.
 template <class O, class Make> Opened opened(const Request& r, const std::string& name, O& options, Make&& make) {
   Opened found;
-  const auto open = [&] { found.trainer = make(options); };
+  const auto open = [&] {
+    std::unique_ptr<Trainer> trainer = make(options); // which goes, and frees its folder, where it is refused
+    // Where the run is given in epochs, its data alone says how many steps it has.
+    RunOptions known = options;
+    known.steps = trainer->total_steps();
+    if (r.given.contains(training::option_key(&RunOptions::warmup))) training::require_warmup_in_run(known);
+    found.trainer = std::move(trainer);
+  };
   if (r.nowhere)
     open();
   else

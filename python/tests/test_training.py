@@ -740,3 +740,38 @@ def test_a_damaged_run_says_what_to_do(tmp_path):
     for use in (lambda: eg.open_run(out), lambda: eg.train(resume=out, steps=4)):
         with pytest.raises(eg.FileError, match="run: its checkpoints are damaged; copy the run from elsewhere, or train again"):
             use()
+
+
+def test_a_warm_up_longer_than_the_epochs_of_a_run_is_refused(tmp_path, monkeypatch):
+    images, labels = np.zeros((12, 1, 8, 8), "uint8"), np.arange(12) % 2
+    small = {"patch": 4, "dim": 8, "heads": 2, "layers": 1, "mlp": 8, "batch": 4}
+    monkeypatch.chdir(tmp_path)
+    for out in ({}, {"out": "run"}, {"out": None}):
+        with pytest.raises(eg.ValueError, match="train: warmup is 7, and the run has 6 steps: the learning rate would never"):
+            eg.train("vit", (images, labels), test=(images, labels), epochs=2, warmup=7, **out, **small)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []  # nothing was begun
+    assert eg.train("vit", (images, labels), test=(images, labels), epochs=2, warmup=6, out="run", **small).step == 6
+
+
+def test_labels_with_gaps_are_refused_in_datasets_without_names_too():
+    images, labels = np.zeros((12, 1, 8, 8), "uint8"), np.arange(12) % 3
+    small = {"steps": 1, "patch": 4, "dim": 8, "heads": 2, "layers": 1, "mlp": 8, "batch": 4, "out": None}
+    gaps, whole = eg.data.ArrayDataset(images, labels * 2), eg.data.ArrayDataset(images, labels)
+    for data, test in [(gaps, gaps), ((images, labels * 2), gaps), (gaps, (images, labels * 2))]:
+        with pytest.raises(eg.ValueError, match="train: labels go up to 4, and no image has label 1; .*class_names"):
+            eg.train("vit", data, test=test, **small)
+    with pytest.raises(eg.ValueError, match="train: labels of test go up to 4, and no image has label 3"):
+        eg.train("vit", whole, test=gaps, **small)
+    with pytest.raises(eg.ValueError, match="train: test: ArrayDataset: a label is -1"):
+        eg.train("vit", (images, labels), test=(images, labels - 1), **small)
+    assert eg.train("vit", whole, test=whole, **small).step == 1
+    named = eg.data.ArrayDataset(images, labels * 2, class_names=list("01234"))
+    assert eg.train("vit", named, test=named, **small).step == 1
+
+
+def test_evaluate_takes_labels_of_bytes():
+    net = eg.nn.Sequential(eg.nn.Linear(3, 2, key=1))
+    x, labels = np.ones((4, 3), "float32"), np.array([0, 1, 1, 0])
+    assert eg.evaluate(net, [(x, labels.astype("uint8"))]) == eg.evaluate(net, [(x, labels)])
+    with pytest.raises(eg.DTypeError, match=r'labels must be i64, it is u8; convert it with to\("i64"\)'):
+        eg.cross_entropy(net(eg.tensor(x)), eg.tensor(labels.astype("uint8")))
