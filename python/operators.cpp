@@ -155,7 +155,7 @@ void bind_tensor_operators(nb::class_<Tensor>& cls) {
       .def("__pos__", [](const Tensor& x) { return x; })
       .def("__abs__", [](const Tensor& x) { return released([&] { return abs(x); }); })
       .def("__invert__", [](const Tensor& x) { return released([&] { return logical_not(x); }); });
-  // NumPy leaves `array + tensor` to the operators above.
+  // NumPy leaves `array + tensor` to the operators above. The package has a function here, which says what to type.
   cls.attr("__array_ufunc__") = nb::none();
 }
 
