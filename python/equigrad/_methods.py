@@ -436,7 +436,9 @@ def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
     operator = _ON_THE_RIGHT.get(ufunc.__name__)
     in_place = kwargs.keys() == {"out"} and kwargs["out"][0] is inputs[0]  # array += x
     if operator and method == "__call__" and not isinstance(inputs[0], Tensor) and (not kwargs or in_place):
-        return getattr(inputs[1], operator, lambda other: NotImplemented)(inputs[0])
+        # NumPy makes its numbers arrays without axes on the way to here; they count as numbers.
+        left = inputs[0][()] if getattr(inputs[0], "shape", None) == () else inputs[0]
+        return getattr(inputs[1], operator, lambda other: NotImplemented)(left)
     own = _names.OPERATIONS.get(ufunc.__name__, ufunc.__name__)
     here = f"eg.{ufunc.__name__}(x)" if own in ops.__all__ else "the operation in eg.ops"
     raise TypeError(
