@@ -56,12 +56,24 @@ template <class D> using LaneOf = hn::TFromD<D>;
 
 /// The first `count` lanes from p, zeros above; count in [0, lanes]. Reads no further than p[count - 1].
 template <class D> HWY_INLINE HWY_MAYBE_UNUSED hn::Vec<D> LoadUpTo(D d, const LaneOf<D>* p, std::size_t count) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   return hn::MaskedLoad(hn::FirstN(d, count), d, p);
+#else // without masks in memory, as on NEON, Highway reads the whole vector
+  HWY_ALIGN LaneOf<D> lanes[hn::MaxLanes(d)] = {};
+  for (std::size_t i = 0; i < count; ++i) lanes[i] = p[i];
+  return hn::Load(d, lanes);
+#endif
 }
 
-/// Writes the first `count` lanes of v to p.
+/// Writes the first `count` lanes of v to p, and touches no memory behind them: another thread may write there.
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED void StoreUpTo(V v, D d, LaneOf<D>* p, std::size_t count) {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   hn::BlendedStore(v, hn::FirstN(d, count), d, p);
+#else // there Highway reads the whole vector, and writes back what it read
+  HWY_ALIGN LaneOf<D> lanes[hn::MaxLanes(d)];
+  hn::Store(v, d, lanes);
+  for (std::size_t i = 0; i < count; ++i) p[i] = lanes[i];
+#endif
 }
 
 /// The tag of exact mode: products are rounded before they are added, so that the bits are those of any processor.
