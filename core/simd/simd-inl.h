@@ -54,9 +54,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class D> using LaneOf = hn::TFromD<D>;
 
-/// The first `count` lanes from p, zeros above; count in [0, lanes]. Reads no further than p[count - 1].
+/// The first `count` lanes from p, zeros above; count in [0, lanes]. Reads no further than p[count - 1], but in
+/// WebAssembly, where code size counts and all memory is one array.
 template <class D> HWY_INLINE HWY_MAYBE_UNUSED hn::Vec<D> LoadUpTo(D d, const LaneOf<D>* p, std::size_t count) {
-#if HWY_TARGET == HWY_SCALAR || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
+#if HWY_TARGET == HWY_SCALAR || HWY_ARCH_WASM || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
   return hn::MaskedLoad(hn::FirstN(d, count), d, p);
 #else // without masks in memory, as on NEON, Highway reads the whole vector
   HWY_ALIGN LaneOf<D> lanes[hn::MaxLanes(d)] = {};
@@ -66,8 +67,9 @@ template <class D> HWY_INLINE HWY_MAYBE_UNUSED hn::Vec<D> LoadUpTo(D d, const La
 }
 
 /// Writes the first `count` lanes of v to p, and touches no memory behind them: another thread may write there.
+/// (WebAssembly has one thread.)
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED void StoreUpTo(V v, D d, LaneOf<D>* p, std::size_t count) {
-#if HWY_TARGET == HWY_SCALAR || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
+#if HWY_TARGET == HWY_SCALAR || HWY_ARCH_WASM || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
   hn::BlendedStore(v, hn::FirstN(d, count), d, p);
 #else // there Highway reads the whole vector, and writes back what it read
   HWY_ALIGN LaneOf<D> lanes[hn::MaxLanes(d)];
