@@ -128,7 +128,7 @@ template <class O, class Make> Opened opened(const Request& r, const std::string
   if (r.nowhere)
     open();
   else
-    training::in_run_folder(name, options, open);
+    training::in_run_folder(name, options, nullptr, open);
   found.out = options.out;
   return found;
 }

@@ -4,6 +4,7 @@
 #include "core/device/device.h"
 #include "core/ops.h"
 #include "data/safetensors.h"
+#include "distributed/communicator.h"
 #include "nn/mode_scope.h"
 #include "training/parameter_groups.h"
 #include "training/run.h"
@@ -14,6 +15,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <span>
 
 namespace eg::training {
 
@@ -34,9 +37,20 @@ void ModelTask::add_variant(PermuteMode mode, std::shared_ptr<nn::Module> module
   v.module->to(options_.dtype);
   v.module->to(device_);
   v.parameters = nn::parameters_named(*v.module, names_);
-  v.optimizer = optimizer_for(options_, *v.module, names_);
-  if (options_.ema > 0.0) v.average.emplace(v.module->parameters(), options_.ema);
   variants_.push_back(std::move(v));
+}
+
+void ModelTask::join(distributed::Communicator& processes) {
+  processes_ = &processes;
+  if (!processes.alone() && encoder_.elsewhere())
+    throw ValueError("train: with the encoder elsewhere one process trains; start it without mpirun");
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    Variant& v = variants_[i];
+    share_weights(processes, *v.module);
+    v.optimizer = optimizer_for(options_, *v.module, names_);
+    if (options_.ema > 0.0) v.average.emplace(v.module->parameters(), options_.ema);
+    if (options_.shards > 0) v.sharded = std::make_unique<ShardedStep>(processes, options_, v.parameters);
+  }
 }
 
 hub::Model& ModelTask::model() { throw ValueError("train: the model is of none of Hugging Face's families"); }
@@ -77,13 +91,15 @@ void ModelTask::advance(Variant& v, const StepContext& context) {
   const RandomKey dropout = key_of(options_, draw_dropout).fold(static_cast<std::uint64_t>(context.step));
   v.sums = {.counts = has_accuracy()};
   const auto part = [&](std::int64_t first, std::int64_t last) {
-    const PartLoss found = loss_of(v, first, last, dropout.fold(static_cast<std::uint64_t>(first)));
-    v.sums.loss += found.loss.item() * found.weight;
-    v.sums.correct += found.correct;
-    v.sums.weight += found.weight;
-    return found.loss;
+    return loss_of(v, first, last, dropout.fold(static_cast<std::uint64_t>(first)));
   };
-  const bool taken = take_step(*v.optimizer, options_, context, part, torn_, name_in_errors(v));
+  StepSums sums;
+  const std::string who = name_in_errors(v);
+  const bool taken = v.sharded ? v.sharded->take(*v.optimizer, options_, context, part, sums, who)
+                               : take_step(*v.optimizer, options_, context, part, sums, torn_, who);
+  v.sums.loss = sums.loss;
+  v.sums.correct = sums.correct;
+  v.sums.weight = sums.weight;
   if (v.average && taken) v.average->update(v.optimizer->steps());
 }
 
@@ -95,17 +111,73 @@ std::int64_t ModelTask::train(const StepContext& context) {
   return units;
 }
 
+namespace {
+
+/// A batch of a test as bytes: three numbers and the number of scores, then these.
+std::string encoded(double loss, double correct, double weight, const std::vector<double>& scores) {
+  std::vector<double> numbers = {loss, correct, weight, static_cast<double>(scores.size())};
+  numbers.insert(numbers.end(), scores.begin(), scores.end());
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
+}
+
+std::vector<double> decoded(const std::string& bytes) {
+  if (bytes.size() % sizeof(double) != 0) throw distributed::DistributedError("test: a process sent torn numbers");
+  std::vector<double> numbers(bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+} // namespace
+
+/// Batch b is the work of process b mod N; the sums are joined in the order of batches.
+void ModelTask::measure_all(const Variant& v, Sums& sums, StopFlag stop) {
+  const std::int64_t batches = test_batches(), n = processes_->size();
+  std::string mine;
+  std::vector<double> scores;
+  const auto add = [&](double loss, double correct, double weight, std::span<const double> more) {
+    sums.loss += loss;
+    sums.correct += correct;
+    sums.weight += weight;
+    scores.insert(scores.end(), more.begin(), more.end());
+  };
+  std::int64_t done = processes_->rank();
+  for (; done < batches && (stop == nullptr || !stop->load()); done += n) {
+    const TestBatch found = measure(v, done);
+    if (n == 1)
+      add(found.loss, found.correct, found.weight, found.scores);
+    else
+      mine += encoded(found.loss, found.correct, found.weight, found.scores);
+    if (testing_) testing_(static_cast<double>(done) / static_cast<double>(batches));
+  }
+  bool whole = done >= batches;
+  if (n > 1) {
+    whole = !processes_->any(!whole);
+    std::vector<std::vector<double>> all;
+    for (const std::string& bytes : processes_->gather(mine)) all.push_back(decoded(bytes));
+    std::vector<std::size_t> at(all.size());
+    for (std::int64_t b = 0; whole && b < batches; ++b) {
+      const auto p = static_cast<std::size_t>(b % n);
+      const std::span<const double> left = std::span<const double>(all[p]).subspan(std::min(at[p], all[p].size()));
+      if (left.size() < 4 || !(left[3] >= 0.0 && left[3] <= static_cast<double>(left.size() - 4)))
+        throw distributed::DistributedError(fmt::format("test: process {} sent too few numbers", p));
+      const auto more = static_cast<std::size_t>(left[3]);
+      add(left[0], left[1], left[2], left.subspan(4, more));
+      at[p] += 4 + more;
+    }
+  }
+  if (whole && !scores.empty()) sums.auc = auc_of(scores);
+}
+
 std::int64_t ModelTask::test(StopFlag stop) {
   const PauseRecording pause;
-  std::int64_t units = 0;
   for (Variant& v : variants_) {
     v.sums = v.average_sums = {.counts = has_accuracy()};
-    units = measure(v, v.sums, stop);
+    measure_all(v, v.sums, stop);
     if (!v.average) continue;
     const nn::ParameterScope averaged(*v.module, v.average->values());
-    measure(v, v.average_sums, stop);
+    measure_all(v, v.average_sums, stop);
   }
-  return units;
+  return test_units();
 }
 
 VariantRecord ModelTask::values_of(const Variant& v, data::Split split) const {

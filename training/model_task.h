@@ -11,6 +11,7 @@
 #include "training/fine_tuning.h"
 #include "training/permuted_encoder.h"
 #include "training/records.h"
+#include "training/sharded_step.h"
 #include "training/task.h"
 
 #include <algorithm>
@@ -35,6 +36,7 @@ public:
   enum Draw : std::uint64_t { draw_weights = 1, draw_samples, draw_dropout };
   static RandomKey key_of(const RunOptions& options, Draw draw) { return RandomKey{options.seed, 0}.fold(draw); }
 
+  void join(distributed::Communicator& processes) final;
   std::int64_t train(const StepContext& context) final;
   std::int64_t test(StopFlag stop) final;
   nlohmann::ordered_json record(const MetricsContext& context) final;
@@ -97,23 +99,24 @@ protected:
     std::vector<Tensor> parameters = {};
     std::unique_ptr<optim::Optimizer> optimizer = {};
     std::optional<optim::WeightAverage> average = {};
-    Sums sums = {}, average_sums = {}; ///< of the last step or test
+    std::unique_ptr<ShardedStep> sharded = {}; ///< where a batch has shards
+    Sums sums = {}, average_sums = {};         ///< of the last step or test
   };
   /// Makes the samples of a step the present batch. Returns units.
   virtual std::int64_t draw_batch(std::int64_t step) = 0;
-  /// The mean loss over samples [first, last) of the present batch, which are `weight` predictions, recorded by the
-  /// open tape.
-  struct PartLoss {
-    Tensor loss;
-    double weight = 0.0, correct = 0.0;
-  };
+  /// The mean loss over samples [first, last) of the present batch, recorded by the open tape.
   virtual PartLoss loss_of(const Variant& variant, std::int64_t first, std::int64_t last, RandomKey dropout) = 0;
-  /// Measures a model, which is in evaluation, on the test data. Returns units.
-  virtual std::int64_t measure(const Variant& variant, Sums& sums, StopFlag stop) = 0;
-  /// For measure(): so much of it is done.
-  void tell_tested(std::int64_t done, std::int64_t total) const {
-    if (testing_) testing_(static_cast<double>(done) / static_cast<double>(total));
-  }
+  /// What a batch of the test data gives.
+  struct TestBatch {
+    double loss = 0.0, correct = 0.0, weight = 0.0; ///< summed
+    std::vector<double> scores = {};                ///< of each sample, where the task has an AUC
+  };
+  virtual std::int64_t test_batches() const = 0;
+  virtual std::int64_t test_units() const = 0;
+  /// Measures a model, which is in evaluation, on a batch of the test data.
+  virtual TestBatch measure(const Variant& variant, std::int64_t batch) = 0;
+  /// From the scores of all samples.
+  virtual double auc_of(const std::vector<double>&) const { return not_measured; }
   /// Calls save() with the average of the weights in the model's place; not at all where there is none.
   static void with_average(const Variant& variant, FunctionRef<void()> save);
   /// Whether loss_of and measure count what was right.
@@ -153,12 +156,14 @@ protected:
 
 private:
   void advance(Variant& variant, const StepContext& context);
+  void measure_all(const Variant& variant, Sums& sums, StopFlag stop);
   /// Throws ValueError when a step has failed half-way through its updates.
   void require_whole() const;
   VariantRecord values_of(const Variant& variant, data::Split split) const;
   bool wants_drift(const MetricsContext& context) const;
 
   const RunOptions& options_;
+  distributed::Communicator* processes_ = nullptr; ///< of the run
   Device device_;
   mutable device::Uploads uploads_;
   std::int64_t drift_every_;

@@ -22,7 +22,12 @@ std::string run_folder_for(const std::string& name, const RunOptions& options) {
   return folder;
 }
 
-void in_run_folder(const std::string& name, RunOptions& options, FunctionRef<void()> open) {
+void in_run_folder(const std::string& name, RunOptions& options, const distributed::Communicator* processes,
+                   FunctionRef<void()> open) {
+  if (processes != nullptr && !processes->first()) { // the run tells which folder it is
+    if (options.out.empty()) options.out = "out/" + name;
+    return open();
+  }
   const bool asked = !options.out.empty() || options.overwrite;
   for (;;) {
     options.out = run_folder_for(name, options);

@@ -2,6 +2,7 @@
 // Finds a folder for a new run where none is given, so that training twice keeps both.
 
 #include "core/base/function_ref.h"
+#include "distributed/communicator.h"
 #include "training/options.h"
 
 #include <string>
@@ -14,6 +15,8 @@ std::string run_folder_for(const std::string& name, const RunOptions& options);
 
 /// Sets options.out to run_folder_for(name, options) and calls open(), which takes that folder's lock or throws. Where
 /// it throws and a run that began at the same time has the folder now, the next one is tried.
-void in_run_folder(const std::string& name, RunOptions& options, FunctionRef<void()> open);
+/// Of several `processes` (null: this one alone) the first chooses; Run tells the others.
+void in_run_folder(const std::string& name, RunOptions& options, const distributed::Communicator* processes,
+                   FunctionRef<void()> open);
 
 } // namespace eg::training

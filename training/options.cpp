@@ -4,6 +4,8 @@
 #include "optim/optimizer.h"
 #include "training/option.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace eg::training {
@@ -29,6 +31,14 @@ BestBy best_by_named(std::string_view name) {
     if (name_of(by) == name) return by;
   throw ValueError(fmt::format("best: '{}' is not one of off, loss, accuracy", name));
 }
+
+Overlap overlap_named(std::string_view name) {
+  for (const Overlap overlap : {Overlap::on, Overlap::off})
+    if (name_of(overlap) == name) return overlap;
+  throw ValueError(fmt::format("overlap: '{}' is not one of on, off", name));
+}
+
+std::string_view name_of(Overlap overlap) { return overlap == Overlap::on ? "on" : "off"; }
 
 std::string_view name_of(BestBy by) {
   switch (by) {
@@ -76,6 +86,24 @@ void add_steps(OptionTable<RunOptions>& t, const RunHelp& help) {
                       o.accumulate);
       })
       .split(1, "must be 1 with the encoder elsewhere: a step is one round trip there and back");
+  t.add(
+       "shards", &R::shards,
+       "Shards of a batch, whose gradients are summed along a tree: a power of two, on which the bits of a run depend, "
+       "not on the number of processes (0: 1, or what mpirun's processes need, at least 8)")
+      .must([](const R& o) {
+        const bool power =
+            o.shards >= 0 && std::has_single_bit(static_cast<std::uint64_t>(std::max<std::int64_t>(o.shards, 1)));
+        return unless(power, "must be a power of two, or 0, not {}", o.shards);
+      })
+      .must([](const R& o) {
+        return unless(o.shards <= o.batch, "must be at most the batch of {}, not {}", o.batch, o.shards);
+      })
+      .split_if([](const R& o) { return o.shards <= 1; },
+                "must be 0 or 1 with the encoder elsewhere: a step is one round trip there and back")
+      .resumes(OnResume::free);
+  t.word("overlap", &R::overlap, overlap_named,
+         "With mpirun: gradients leave while the backward pass goes on; off: behind it")
+      .resumes(OnResume::beside);
 }
 
 /// The optimiser, and how its learning rate goes.

@@ -24,6 +24,12 @@ enum class OnDivergence : std::uint8_t { stop, skip };
 OnDivergence on_divergence_named(std::string_view name);
 std::string_view name_of(OnDivergence what);
 
+/// Whether gradients leave for other processes while the backward pass goes on.
+enum class Overlap : std::uint8_t { on, off };
+/// "on" or "off". Throws ValueError that lists them.
+Overlap overlap_named(std::string_view name);
+std::string_view name_of(Overlap overlap);
+
 /// By which figure of a test a checkpoint is the best one.
 enum class BestBy : std::uint8_t { off, loss, accuracy };
 /// "off", "loss" or "accuracy". Throws ValueError that lists them.
@@ -40,6 +46,12 @@ struct RunOptions {
   /// Parts that a batch is cut into: one after another forward and backward, their gradients averaged, one step. The
   /// result is the whole batch's to rounding, dropout apart, which draws other masks.
   std::int64_t accumulate = 1;
+  /// Shards that a batch is cut into, a power of two: their gradients are summed along a balanced binary tree
+  /// (distributed/gradient_sum.h), by as many processes as there are. The bits of a run depend on it and not on the
+  /// number of processes. 0: the batch stays whole in a process that no launcher of MPI started; else the next power of
+  /// two from the number of processes on, at least 8 where the batch has as many samples.
+  std::int64_t shards = 0;
+  Overlap overlap = Overlap::on; ///< of several processes
   bool detect_anomaly = false; ///< look at every value; the first NaN or infinity is an error that says where it arose
   std::string optimizer = "adamw";
   double lr = 1e-3;

@@ -5,12 +5,14 @@
 #include "core/device/device.h"
 #include "core/gemm/gemm_bf16.h"
 #include "training/checkpoint_state.h"
+#include "training/option.h"
 #include "training/run.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -108,15 +110,40 @@ struct Damage {
 
 } // namespace
 
-Run::Run(RunOptions& options) {
+namespace {
+
+/// The shards of a run that a launcher of MPI started, where they are not given: RunOptions::shards.
+void complete_shards(RunOptions& options, const distributed::Communicator& processes) {
+  const auto n = static_cast<std::uint64_t>(processes.size());
+  const auto batch = static_cast<std::uint64_t>(options.batch);
+  if (options.shards == 0 && !processes.transport().empty())
+    options.shards =
+        static_cast<std::int64_t>(std::max(std::bit_ceil(n), std::min<std::uint64_t>(8, std::bit_floor(batch))));
+  need(options.shards == 0 || options.shards <= options.batch, options, options.shards,
+       fmt::format("must be at most the batch of {}, not {}", options.batch, options.shards));
+  need(processes.alone() || options.shards >= processes.size(), options, options.shards,
+       fmt::format("is {}, and there are {} processes: some would have nothing to do", options.shards, n));
+}
+
+} // namespace
+
+Run::Run(RunOptions& options, distributed::Communicator* processes)
+    : alone_(processes == nullptr ? std::make_unique<distributed::Communicator>() : nullptr),
+      processes_(processes == nullptr ? *alone_ : *processes) {
   const Device device = device::usable(options.device);
   options.device = device.str();
   const bool asks_processor = options.precision == MatmulPrecision::bf16 && device.is_cpu();
   const std::string no_bf16 = asks_processor ? gemm::bf16_refusal() : "";
   if (!no_bf16.empty()) options.precision = MatmulPrecision::full;
+  complete_shards(options, processes_);
+  std::string overwriting;
+  if (processes_.first()) {
+    lock_ = lock_folder(options.out);
+    overwriting = require_free_folder(options);
+  }
+  options.out = processes_.broadcast(options.out);
   options_ = options;
-  lock_ = lock_folder(options.out);
-  const std::string overwriting = require_free_folder(options);
+  if (!processes_.first()) options_.out.clear();
   if (!overwriting.empty()) notes_.push_back(overwriting);
   if (!no_bf16.empty()) notes_.push_back("bf16: " + no_bf16);
 }

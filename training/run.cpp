@@ -44,6 +44,8 @@ nlohmann::ordered_json recorded_options(const Task& task) {
 
 void Run::begin(Task& task) {
   task_ = &task;
+  task.join(processes_);
+  require_same_run(task);
   per_epoch_ = task.steps_per_epoch();
   total_ = options_.steps > 0 ? options_.steps : options_.epochs * per_epoch_;
   if (total_ > most_steps)
@@ -64,13 +66,30 @@ void Run::begin(Task& task) {
   first_ = step_;
 }
 
+/// Throws DistributedError where a process trains something else.
+void Run::require_same_run(const Task& task) {
+  if (processes_.alone()) return;
+  nlohmann::ordered_json options = task.options_json(), state;
+  for (const OptionInfo& option : task.option_infos())
+    if (option.path != OptionPath::none || option.resume >= OnResume::beside) options.erase(option.key);
+  task.add_state(state);
+  processes_.require_same("the program's version", EQUIGRAD_VERSION);
+  processes_.require_same("an option", options.dump());
+  processes_.require_same("the data", state.dump());
+}
+
+/// With several processes the answer that all have agreed on.
+bool Run::asked_to_stop(StopFlag stop) const {
+  return stops_ || (processes_.alone() && stop != nullptr && stop->load());
+}
+
 std::int64_t Run::epoch_of(std::int64_t step) const { return step / per_epoch_; }
 
 nlohmann::ordered_json Run::train_step() {
   const MatmulPrecisionScope products(options_.precision);
   const Clock::time_point begin = Clock::now();
   guard_.begin(step_);
-  const StepContext context{step_, epoch_of(step_), schedule_.at(step_), &guard_};
+  const StepContext context{step_, epoch_of(step_), schedule_.at(step_), &guard_, stop_, &stops_};
   const std::int64_t units = task_->train(context);
   ++step_;
   const double seconds = seconds_since(begin);
@@ -101,20 +120,11 @@ class Run::Loop {
 public:
   Loop(Run& run, const RunCallbacks& callbacks, StopFlag stop)
       : run_(run), options_(run.options_), callbacks_(callbacks), stop_(stop) {
-    if (options_.out.empty()) return;
-    run_.claim_folder();
-    unmark_complete(options_.out);
-    write_json(join_path(options_.out, "config.json"), recorded_options(*run_.task_));
-    const std::int64_t known = run_.step_ - (run_.unwritten_.empty() ? 0 : 1);
-    metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : known,
-                                           .test_again = run_.step_ == run_.total_ && known == run_.step_,
-                                           .at = run_.step_});
-    if (!run_.unwritten_.empty()) metrics_->write(nlohmann::ordered_json::parse(run_.unwritten_));
-    run_.unwritten_.clear();
+    if (!options_.out.empty()) open_folder();
     // The process before may have died between a test and its mark.
-    if (metrics_->kept_test()) keep_best(*metrics_->kept_test());
+    const std::optional<nlohmann::ordered_json> kept = metrics_ ? metrics_->kept_test() : std::nullopt;
+    if (run_.processes_.decided(kept.has_value())) keep_best(kept.value_or(nlohmann::ordered_json()));
   }
-
   void train() {
     if (owes_test()) test();
     bool ended = run_.step_ == run_.total_;
@@ -134,9 +144,22 @@ public:
   }
 
 private:
+  void open_folder() {
+    run_.claim_folder();
+    unmark_complete(options_.out);
+    write_json(join_path(options_.out, "config.json"), recorded_options(*run_.task_));
+    const std::int64_t known = run_.step_ - (run_.unwritten_.empty() ? 0 : 1);
+    metrics_.emplace(options_, KeptMetrics{.through = options_.resume.empty() ? -1 : known,
+                                           .test_again = run_.step_ == run_.total_ && known == run_.step_,
+                                           .at = run_.step_});
+    if (!run_.unwritten_.empty()) metrics_->write(nlohmann::ordered_json::parse(run_.unwritten_));
+    run_.unwritten_.clear();
+  }
+
   /// The run was interrupted before or while it tested at this step.
   bool owes_test() const {
-    return metrics_ && !metrics_->kept_test() && run_.step_ > 0 && !options_.resume.empty() && run_.wants_test();
+    return run_.processes_.decided(metrics_ && !metrics_->kept_test() && run_.step_ > 0 && !options_.resume.empty() &&
+                                   run_.wants_test());
   }
   void step() {
     const nlohmann::ordered_json record = run_.train_step();
@@ -162,28 +185,34 @@ private:
   }
   void test() {
     const nlohmann::ordered_json record = run_.test(stop_);
+    run_.stops_ = run_.processes_.any(run_.stops_ || (stop_ != nullptr && stop_->load()));
     leave_if_stopped();
     if (metrics_) metrics_->write(record);
     tested_at_ = run_.step_;
     if (callbacks_.test) callbacks_.test();
-    if (run_.best_) keep_best(record);
+    keep_best(record);
   }
   void keep_best(const nlohmann::ordered_json& record) {
-    if (!run_.best_->improves(record)) return;
+    if (!run_.processes_.decided(run_.best_ && run_.best_->improves(record))) return;
     checkpoint();
-    run_.best_->mark(record);
+    if (run_.best_) run_.best_->mark(record);
   }
   /// The checkpoint of the present step, which is written unless it is there.
   std::string checkpoint() {
-    if (options_.out.empty()) return {};
-    if (run_.saved_at_ == run_.step_ && !run_.discards_later_checkpoints_)
-      return join_path(options_.out, "checkpoints/" + checkpoint_name(run_.step_));
+    const bool there = run_.saved_at_ == run_.step_ && !run_.discards_later_checkpoints_;
+    if (!run_.processes_.decided(!options_.out.empty() && !there))
+      return options_.out.empty() ? std::string()
+                                  : join_path(options_.out, "checkpoints/" + checkpoint_name(run_.step_));
+    if (!run_.processes_.first()) {
+      run_.task_->help_to_save();
+      return {};
+    }
     std::string path = run_.save_checkpoint();
     if (callbacks_.checkpoint) callbacks_.checkpoint(path);
     return path;
   }
   void leave_if_stopped() {
-    if (stop_ == nullptr || !stop_->load()) return;
+    if (!run_.asked_to_stop(stop_)) return;
     const std::string path = checkpoint();
     throw Interrupted(fmt::format("train: interrupted at step {} of {}{}", run_.step_, run_.total_,
                                   path.empty() ? std::string() : "; checkpoint " + path));
@@ -199,6 +228,7 @@ private:
 
 void Run::run(const RunCallbacks& callbacks, StopFlag stop) {
   first_ = step_;
+  stop_ = stop;
   Loop(*this, callbacks, stop).train();
   if (options_.out.empty()) return;
   task_->save_result(options_.out);

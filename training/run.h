@@ -4,6 +4,7 @@
 
 #include "core/base/function_ref.h"
 #include "core/base/interrupt.h"
+#include "distributed/communicator.h"
 #include "training/best.h"
 #include "training/guard.h"
 #include "training/option.h"
@@ -31,11 +32,13 @@ struct RunCallbacks {
 /// One run of training, from the first step or from a checkpoint to the last.
 class Run {
 public:
+  /// `processes`: those that train together, which must outlive the run; null for this one alone. The first of them
+  /// chooses the run folder and writes; the others read what is resumed from.
   /// Locks the run folder (it is made when it is missing) for as long as this lives. Sets options.precision to what is
   /// used, full where gemm::bf16_refusal() refuses bf16 on the CPU, and options.device to the device's whole name.
   /// Throws DeviceError when the device is not there, ValueError when the folder holds another run that may not be
   /// overwritten, FileError.
-  explicit Run(RunOptions& options);
+  explicit Run(RunOptions& options, distributed::Communicator* processes = nullptr);
 
   /// Sets what is trained, which must live as long as the run, and resumes from options.resume, if given: from the
   /// newest checkpoint that is whole. Throws ValueError, FileError.
@@ -67,12 +70,18 @@ public:
 
 private:
   class Loop;
+  void require_same_run(const Task& task);
+  bool asked_to_stop(StopFlag stop) const;
   void resume();
   void resume_from(const std::string& checkpoint);
   void claim_folder();
   bool wants_test() const;
 
-  RunOptions options_;
+  std::unique_ptr<distributed::Communicator> alone_; ///< where no processes were given
+  distributed::Communicator& processes_;
+  RunOptions options_; ///< without `out` in processes that do not write
+  StopFlag stop_ = nullptr;
+  bool stops_ = false;            ///< some process is to stop
   std::unique_ptr<RunLock> lock_; ///< of the run folder; null without one
   Task* task_ = nullptr;
   optim::Schedule schedule_;

@@ -30,12 +30,13 @@ double step_in_backward(Tape& tape, const Tensor& loss, optim::Optimizer& optimi
 
 bool updates_in_backward(const RunOptions& options) {
   // On a device each norm would wait for the gradient, and the next gradient for the norm.
-  return options.accumulate == 1 && options.clip == 0.0 && options.on_divergence == OnDivergence::stop &&
+  return options.accumulate == 1 && options.shards <= 1 && options.clip == 0.0 &&
+         options.on_divergence == OnDivergence::stop &&
          (options.device.empty() || Device::parse(options.device).is_cpu());
 }
 
 bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const StepContext& context, LossOfPart loss_of,
-               bool& torn, const std::string& who) {
+               StepSums& sums, bool& torn, const std::string& who) {
   std::optional<DetectAnomaly> watch;
   if (options.detect_anomaly) watch.emplace();
   StepGuard& guard = *context.guard;
@@ -45,8 +46,10 @@ bool take_step(optim::Optimizer& optimizer, const RunOptions& options, const Ste
   for (std::int64_t first = 0; first < samples; first += part) {
     const std::int64_t last = std::min(samples, first + part);
     Tape tape;
-    const Tensor loss = loss_of(first, last);
+    const PartLoss part_loss = loss_of(first, last);
+    const Tensor& loss = part_loss.loss;
     const double value = loss.item(), weight = static_cast<double>(last - first);
+    sums.add(part_loss, value);
     if (!guard.check_part(value, who)) return false;
     total += value * weight;
     if (updates_in_backward(options)) {

@@ -13,6 +13,10 @@
 #include <string>
 #include <vector>
 
+namespace eg::distributed {
+class Communicator;
+} // namespace eg::distributed
+
 namespace eg::training {
 
 /// Where a step stands before it is taken.
@@ -21,6 +25,8 @@ struct StepContext {
   std::int64_t epoch = 0; ///< number of the step's epoch, from 0
   double lr = 0.0;
   StepGuard* guard = nullptr; ///< asked before the update
+  StopFlag stop = nullptr;    ///< this process is to stop
+  bool* stops = nullptr;      ///< becomes true when some process is to stop
 };
 
 /// A step or a test that was just done.
@@ -48,6 +54,8 @@ public:
   /// What the rows of these options say.
   virtual std::vector<OptionInfo> option_infos() const = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
+  /// Joins the processes of the run, before anything else. Throws ValueError for a task that needs one process.
+  virtual void join(distributed::Communicator& processes) = 0;
   /// Makes `step` the next one.
   virtual void seek(std::int64_t step) = 0;
   /// Takes the next step of every model, without the update where context.guard refuses it. Returns how many units it
@@ -62,6 +70,8 @@ public:
   /// Files of a checkpoint beside state.json, without which it is damaged.
   virtual std::vector<std::string> checkpoint_files() const = 0;
   virtual void save(const CheckpointWriter& writer) const = 0;
+  /// What other processes than the one that writes do meanwhile.
+  virtual void help_to_save() const {}
   /// Reads them back; the optimisers have made `updates`, as many as steps but for those that were skipped. Throws
   /// FileError.
   virtual void load(const std::string& checkpoint, std::int64_t updates) = 0;

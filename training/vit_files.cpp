@@ -82,8 +82,9 @@ VitTrainer::VitTrainer(Parts parts) : Trainer(std::move(parts.run), std::move(pa
   task_ = &dynamic_cast<const VitTask&>(task());
 }
 
-VitTrainer::VitTrainer(const VitOptions& options, StopFlag stop, const SplitTraining& split)
-    : VitTrainer(parts_of(options, stop, split)) {}
+VitTrainer::VitTrainer(const VitOptions& options, StopFlag stop, const SplitTraining& split,
+                       distributed::Communicator* processes)
+    : VitTrainer(parts_of(options, stop, split, processes)) {}
 
 VitTrainer::VitTrainer(const VitOptions& options, data::ImageDataset train, data::ImageDataset test,
                        const SplitTraining& split)

@@ -185,10 +185,11 @@ void VitTask::make_variants() {
   }
 }
 
-VitTrainer::Parts VitTrainer::parts_of(VitOptions options, StopFlag stop, const SplitTraining& split) {
+VitTrainer::Parts VitTrainer::parts_of(VitOptions options, StopFlag stop, const SplitTraining& split,
+                                       distributed::Communicator* processes) {
   check(options);
   if (split.encoder) check_split(options, split);
-  auto run = std::make_unique<Run>(options);
+  auto run = std::make_unique<Run>(options, processes);
   data::ImageDataset train = open_split(options, data::Split::train, *run, stop);
   infer_input_size(options, train); // before the test images are read
   data::ImageDataset test = open_split(options, data::Split::test, *run, stop);

@@ -133,7 +133,7 @@ Tensor VitTask::hidden(const Variant& v, const Tensor& images, const Tensor& row
                          [&](const Tensor& z, const Tensor&) { return model.encode(z, dropout); });
 }
 
-ModelTask::PartLoss VitTask::loss_of(const Variant& v, std::int64_t first, std::int64_t last, RandomKey) {
+PartLoss VitTask::loss_of(const Variant& v, std::int64_t first, std::int64_t last, RandomKey) {
   RandomKey dropout = dropout_key(o_->seed, batch_step_);
   if (first > 0) dropout = dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
   const Samples samples = samples_.cut(first, last);
@@ -143,23 +143,18 @@ ModelTask::PartLoss VitTask::loss_of(const Variant& v, std::int64_t first, std::
   return {.loss = loss, .weight = static_cast<double>(samples.size()), .correct = count_right(logits, samples)};
 }
 
-std::int64_t VitTask::measure(const Variant& v, Sums& sums, StopFlag stop) {
-  const std::int64_t all = material_.test.size();
-  for (std::int64_t b = 0; b < test_loader_->batches_per_epoch(); ++b) {
-    if (stop != nullptr && stop->load()) break;
-    const data::Batch batch = test_loader_->batch(0, b);
-    Samples samples{batch.images, batch.labels, batch.attributes, batch.attributes.defined()};
-    const std::int64_t seen = step() * all + b * o_->batch; // each test has orders of its own
-    samples.rows = rows(seen, samples.size(), data::Split::test);
-    samples = samples.with(there(samples.tensors()));
-    const Tensor z = hidden(v, samples.images, samples.rows, {}, {});
-    const Tensor logits = vit_of(v).head(z);
-    sums.loss += mean_loss(logits, samples, 0.0).item() * static_cast<double>(samples.size());
-    sums.correct += count_right(logits, samples);
-    sums.weight += static_cast<double>(samples.size());
-    tell_tested(b * o_->batch, all);
-  }
-  return all;
+ModelTask::TestBatch VitTask::measure(const Variant& v, std::int64_t b) {
+  const data::Batch batch = test_loader_->batch(0, b);
+  Samples samples{batch.images, batch.labels, batch.attributes, batch.attributes.defined()};
+  const std::int64_t seen = step() * material_.test.size() + b * o_->batch; // each test has orders of its own
+  samples.rows = rows(seen, samples.size(), data::Split::test);
+  samples = samples.with(there(samples.tensors()));
+  const Tensor z = hidden(v, samples.images, samples.rows, {}, {});
+  const Tensor logits = vit_of(v).head(z);
+  const auto weight = static_cast<double>(samples.size());
+  return {.loss = mean_loss(logits, samples, 0.0).item() * weight,
+          .correct = count_right(logits, samples),
+          .weight = weight};
 }
 
 } // namespace eg::training

@@ -68,7 +68,9 @@ public:
 protected:
   std::int64_t draw_batch(std::int64_t step) override;
   PartLoss loss_of(const Variant& variant, std::int64_t first, std::int64_t last, RandomKey) override;
-  std::int64_t measure(const Variant& variant, Sums& sums, StopFlag stop) override;
+  std::int64_t test_batches() const override { return test_loader_->batches_per_epoch(); }
+  std::int64_t test_units() const override { return material_.test.size(); }
+  TestBatch measure(const Variant& variant, std::int64_t batch) override;
   bool has_accuracy() const override { return true; }
   std::string name_in_errors(const Variant& variant) const override;
   const nlohmann::json* remembered_config() const override;

@@ -114,7 +114,8 @@ public:
   /// what cannot fit in memory or would overwrite another run, builds the models and resumes; from the newest
   /// checkpoint that is whole when a damaged one is later. Throws ValueError, FileError, MemoryError; Interrupted when
   /// `stop` becomes true while the data is read.
-  explicit VitTrainer(const VitOptions& options, StopFlag stop = nullptr, const SplitTraining& split = {});
+  explicit VitTrainer(const VitOptions& options, StopFlag stop = nullptr, const SplitTraining& split = {},
+                      distributed::Communicator* processes = nullptr);
   /// The same with these images instead of those that options.data names; limits and size are not looked at.
   VitTrainer(const VitOptions& options, data::ImageDataset train, data::ImageDataset test,
              const SplitTraining& split = {});
@@ -140,7 +141,8 @@ private:
     std::unique_ptr<VitTask> task;
   };
   explicit VitTrainer(Parts parts);
-  static Parts parts_of(VitOptions options, StopFlag stop, const SplitTraining& split);
+  static Parts parts_of(VitOptions options, StopFlag stop, const SplitTraining& split,
+                        distributed::Communicator* processes);
   static Parts parts_of(VitOptions options, std::unique_ptr<Run> run, data::ImageDataset train, data::ImageDataset test,
                         const SplitTraining& split);
   const VitTask* task_; ///< the trainer's

@@ -18,9 +18,10 @@ int train_difm(const TrainRequest& request) {
   if (options.start.begins()) read.push_back(options.start.from);
   std::unique_ptr<training::Trainer> trainer;
   reading(request, sources_of(options), [&] {
-    training::in_run_folder(request.model, options, [&] {
+    training::in_run_folder(request.model, options, request.common.processes, [&] {
       add_files(request, read, options);
-      trainer = opened(request, options.data, [&] { return training::difm_trainer(options, &stop_flag()); });
+      trainer = opened(request, options.data,
+                       [&] { return training::difm_trainer(options, &stop_flag(), request.common.processes); });
     });
   });
   return train_to_end(*trainer, request, options.out, join_path(options.out, "model.safetensors"));

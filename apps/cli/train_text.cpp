@@ -270,11 +270,12 @@ int train_language(const TrainRequest& request) {
     const std::string text = data::find_text(options.data, options.data_dir);
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
-    training::in_run_folder(request.model, options, [&] {
+    training::in_run_folder(request.model, options, request.common.processes, [&] {
       std::vector<std::string> read = files_read(text, options.validation, options.tokenizer, options.start);
       read.push_back(options.key);
       add_files(request, read, options);
-      trainer = opened(request, options.data, [&] { return training::language_trainer(options, &stop_flag()); });
+      trainer = opened(request, options.data,
+                       [&] { return training::language_trainer(options, &stop_flag(), request.common.processes); });
     });
   });
   return train_to_end(*trainer, request, options.out, join_path(options.out, "model"));
@@ -294,11 +295,12 @@ int train_bert(const TrainRequest& request, const SplitJob* split) {
     fit_context(request, options);
     if (options.start.begins()) warn_of_key(training::start_folder(options.start));
     if (split != nullptr) read.push_back(split->training.next_key);
-    training::in_run_folder(split != nullptr ? "edge-bert" : request.model, options, [&] {
+    training::in_run_folder(split != nullptr ? "edge-bert" : request.model, options, request.common.processes, [&] {
       add_files(request, read, options);
       trainer = opened(request, options.data, [&] {
         return training::bert_trainer(options, &stop_flag(),
-                                      split != nullptr ? split->training : training::SplitTraining());
+                                      split != nullptr ? split->training : training::SplitTraining(),
+                                      request.common.processes);
       });
     });
   });

@@ -48,13 +48,15 @@ int train(VitOptions& options, const TrainRequest& request, const SplitJob* spli
   reading(request, sources_of(options), [&] {
     if (options.start.begins() && !options.from_permuted) warn_of_key(model_folder(options.start.from));
     if (!options.teacher.empty()) warn_of_key(model_folder(options.teacher));
-    training::in_run_folder(split != nullptr ? "edge-" + request.model : request.model, options, [&] {
-      add_files(request, files_read(options, request.model, split), options);
-      trainer = opened(request, options.data, [&] {
-        return std::make_unique<training::VitTrainer>(options, &stop_flag(),
-                                                      split != nullptr ? split->training : training::SplitTraining());
-      });
-    });
+    training::in_run_folder(
+        split != nullptr ? "edge-" + request.model : request.model, options, request.common.processes, [&] {
+          add_files(request, files_read(options, request.model, split), options);
+          trainer = opened(request, options.data, [&] {
+            return std::make_unique<training::VitTrainer>(
+                options, &stop_flag(), split != nullptr ? split->training : training::SplitTraining(),
+                request.common.processes);
+          });
+        });
   });
   const auto& vit = dynamic_cast<const training::VitTrainer&>(*trainer);
   const std::string out = vit.options().out;

@@ -41,11 +41,12 @@ void train(Chain& chain, const RunOptions& options, int steps) {
   const auto optimizer = optim::make_optimizer(options.optimizer, chain.weights, options.weight_decay, options.eps);
   StepGuard guard(options);
   bool torn = false;
+  StepSums sums;
   for (int s = 0; s < steps; ++s) {
     guard.begin(s);
     CHECK(take_step(
         *optimizer, options, {.step = s, .lr = 0.01, .guard = &guard},
-        [&](std::int64_t, std::int64_t) { return chain.loss(); }, torn));
+        [&](std::int64_t, std::int64_t) { return PartLoss{chain.loss()}; }, sums, torn));
     CHECK_FALSE(torn);
   }
 }
@@ -112,16 +113,17 @@ TEST_CASE("steps: a gradient that is not finite stops the run, and says when the
   bool torn = false;
   const auto loss = [&](std::int64_t, std::int64_t) {
     const Tensor first = sum(matmul(x, weights)) * 10.0; // walked last
-    return first + sum(bias * bias);
+    return PartLoss{first + sum(bias * bias)};
   };
-  const auto step = [&] { take_step(*optimizer, options, {.step = 7, .lr = 0.5, .guard = &guard}, loss, torn); };
+  StepSums sums;
+  const auto step = [&] { take_step(*optimizer, options, {.step = 7, .lr = 0.5, .guard = &guard}, loss, sums, torn); };
   CHECK(message_of<ValueError>(step) == "train: the gradients' norm is inf at step 7; use a smaller lr or clip");
   CHECK(torn);
   CHECK(same_bits(weights, Tensor::zeros({8, 8})));
   CHECK_FALSE(same_bits(bias, Tensor::full({10}, 1.0)));
   // A loss that is not finite is seen before anything is changed.
   torn = false;
-  const auto nowhere = [&](std::int64_t, std::int64_t) { return sum(bias) * std::nan(""); };
-  CHECK_THROWS_AS(take_step(*optimizer, options, {.step = 7, .lr = 0.5, .guard = &guard}, nowhere, torn), ValueError);
+  const auto nowhere = [&](std::int64_t, std::int64_t) { return PartLoss{sum(bias) * std::nan("")}; };
+  CHECK_THROWS_AS(take_step(*optimizer, options, {.step = 7, .lr = 0.5, .guard = &guard}, nowhere, sums, torn), ValueError);
   CHECK_FALSE(torn);
 }

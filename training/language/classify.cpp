@@ -115,18 +115,16 @@ protected:
             .correct = static_cast<double>(nn::count_in_top(logits, texts.labels))};
   }
 
-  std::int64_t measure(const Variant&, Sums& sums, StopFlag stop) override {
-    const auto batch = static_cast<std::size_t>(options().batch);
-    for (std::size_t at = 0; at < by_length_.size() && (stop == nullptr || !stop->load()); at += batch) {
-      const auto part = std::span(by_length_).subspan(at, std::min(batch, by_length_.size() - at));
-      const TextBatch texts = moved(material_.test.batch(part, material_.padding));
-      const Tensor logits = bert().classify(hidden_in_test(input_of(texts), static_cast<std::int64_t>(at)));
-      sums.loss += cross_entropy(logits, texts.labels, 0.0, -100, "sum").item();
-      sums.correct += static_cast<double>(nn::count_in_top(logits, texts.labels));
-      sums.weight += static_cast<double>(part.size());
-      tell_tested(static_cast<std::int64_t>(at), material_.test.size());
-    }
-    return material_.test.size();
+  std::int64_t test_batches() const override { return (material_.test.size() + options().batch - 1) / options().batch; }
+  std::int64_t test_units() const override { return material_.test.size(); }
+  TestBatch measure(const Variant&, std::int64_t b) override {
+    const auto batch = static_cast<std::size_t>(options().batch), at = static_cast<std::size_t>(b) * batch;
+    const auto part = std::span(by_length_).subspan(at, std::min(batch, by_length_.size() - at));
+    const TextBatch texts = moved(material_.test.batch(part, material_.padding));
+    const Tensor logits = bert().classify(hidden_in_test(input_of(texts), static_cast<std::int64_t>(at)));
+    return {.loss = cross_entropy(logits, texts.labels, 0.0, -100, "sum").item(),
+            .correct = static_cast<double>(nn::count_in_top(logits, texts.labels)),
+            .weight = static_cast<double>(part.size())};
   }
   void save_model(const hub::Model& model, const std::string& folder) const override {
     save_text_model(model, material_.tokenizer, folder);
@@ -151,11 +149,12 @@ private:
 
 } // namespace
 
-std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, StopFlag stop, const SplitTraining& split) {
+std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, StopFlag stop, const SplitTraining& split,
+                                          distributed::Communicator* processes) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
   PermutedEncoder encoder = encoder_of(*options, split);
-  auto run = std::make_unique<Run>(*options);
+  auto run = std::make_unique<Run>(*options, processes);
   Material material = read_material(*options, stop);
   std::unique_ptr<hub::Model> model = make_bert(*options, material.tokenizer.tokenizer(), material.padding,
                                                 [&](nlohmann::json& config) { set_head(config, material.classes); });

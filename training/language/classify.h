@@ -73,7 +73,7 @@ void restore_blocks(nn::Module& bert, const ClassifyOptions& options);
 /// model that the run leaves. With split.encoder the blocks are another party's, and the run leaves what
 /// split.final_weights says (paper 001, section 4.4; CVPR Table 5).
 std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                      const SplitTraining& split = {});
+                                      const SplitTraining& split = {}, distributed::Communicator* processes = nullptr);
 
 /// Opens text and tokenizer (without one: the words of the training text), makes the model (BertForMaskedLM), resumes.
 /// A step takes `batch` windows of context - 2 tokens between [CLS] and [SEP] at places that (seed, step) draws;
@@ -82,7 +82,8 @@ std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag s
 /// text into such windows side by side, whose masks their number alone draws, and counts what was guessed right.
 /// Throws ValueError, FileError, MemoryError; Interrupted.
 std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                        const SplitTraining& split = {});
+                                        const SplitTraining& split = {},
+                                        distributed::Communicator* processes = nullptr);
 
 /// Opens texts and tokenizer, makes the model (BertForSequenceClassification), resumes. The texts of an epoch come in
 /// an order that (seed, epoch) draws; a last batch that is not full is left out. A test measures cross-entropy and
@@ -90,6 +91,7 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& options, StopFlag
 /// tokenizer and the classes' names. Throws ValueError, FileError, MemoryError; Interrupted when `stop` becomes true
 /// while texts are read.
 std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& options, StopFlag stop = nullptr,
-                                          const SplitTraining& split = {});
+                                          const SplitTraining& split = {},
+                                          distributed::Communicator* processes = nullptr);
 
 } // namespace eg::training

@@ -150,23 +150,25 @@ protected:
             .correct = count_correct(logits, rows.labels)};
   }
 
-  std::int64_t measure(const Variant&, Sums& sums, StopFlag stop) override {
-    std::vector<double> scores;
-    const std::int64_t all = table_.test.size();
-    for (std::int64_t at = 0; at < all && (stop == nullptr || !stop->load()); at += o_->batch) {
-      std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(o_->batch, all - at)));
-      std::iota(places.begin(), places.end(), at);
-      const data::TabularRows::Batch rows = moved(table_.test.batch(places, o_->dtype));
-      const Tensor logits = permuted_logits(*model_, rows, orders(at, std::ssize(places), data::Split::test));
-      sums.loss += bce_with_logits(logits, rows.labels, {}, {}, "sum").item();
-      sums.correct += count_correct(logits, rows.labels);
-      sums.weight += static_cast<double>(places.size());
-      const std::vector<double> found = logits.to(DType::f64).to_vector<double>();
-      scores.insert(scores.end(), found.begin(), found.end());
-      tell_tested(at, all);
-    }
-    if (std::ssize(scores) == all) sums.auc = auc_of(scores);
-    return all;
+  std::int64_t test_batches() const override { return (table_.test.size() + o_->batch - 1) / o_->batch; }
+  std::int64_t test_units() const override { return table_.test.size(); }
+  TestBatch measure(const Variant&, std::int64_t b) override {
+    const std::int64_t at = b * o_->batch;
+    std::vector<std::int64_t> places(static_cast<std::size_t>(std::min(o_->batch, table_.test.size() - at)));
+    std::iota(places.begin(), places.end(), at);
+    const data::TabularRows::Batch rows = moved(table_.test.batch(places, o_->dtype));
+    const Tensor logits = permuted_logits(*model_, rows, orders(at, std::ssize(places), data::Split::test));
+    return {.loss = bce_with_logits(logits, rows.labels, {}, {}, "sum").item(),
+            .correct = count_correct(logits, rows.labels),
+            .weight = static_cast<double>(places.size()),
+            .scores = logits.to(DType::f64).to_vector<double>()};
+  }
+  /// NaN where a logit is none: the loss says so.
+  double auc_of(const std::vector<double>& scores) const override {
+    if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); })) return not_measured;
+    const std::vector<std::int64_t> labels(table_.test.labels.begin(), table_.test.labels.end());
+    const Shape shape{std::ssize(scores)};
+    return nn::auc(Tensor::from(scores, shape), Tensor::from(labels, shape));
   }
   bool has_accuracy() const override { return true; }
 
@@ -191,14 +193,6 @@ private:
   Tensor orders(std::int64_t first, std::int64_t samples, data::Split split) const {
     return permute::permutes_rows(o_->permute) ? there(encoder_.rows(first, samples, model_->config.fields(), split))
                                                : Tensor{};
-  }
-
-  /// NaN where a logit is none: the loss says so.
-  double auc_of(const std::vector<double>& scores) const {
-    if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); })) return not_measured;
-    const std::vector<std::int64_t> labels(table_.test.labels.begin(), table_.test.labels.end());
-    const Shape shape{std::ssize(scores)};
-    return nn::auc(Tensor::from(scores, shape), Tensor::from(labels, shape));
   }
 
   std::unique_ptr<const DifmOptions> o_;
@@ -238,10 +232,10 @@ Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& ba
   return model.machine(batch.ids, batch.numbers, e, model.factors(o, model.bit_wise(e, dropout_key)));
 }
 
-std::unique_ptr<Trainer> difm_trainer(const DifmOptions& given, StopFlag stop) {
+std::unique_ptr<Trainer> difm_trainer(const DifmOptions& given, StopFlag stop, distributed::Communicator* processes) {
   auto options = std::make_unique<DifmOptions>(given);
   check(*options);
-  auto run = std::make_unique<Run>(*options);
+  auto run = std::make_unique<Run>(*options, processes);
   const std::optional<DifmStart> start = open_start(*options);
   data::TabularOptions wanted = options->table;
   wanted.stop = stop;

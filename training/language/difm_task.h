@@ -62,6 +62,7 @@ Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& ba
 /// the held-out rows, permuted as in training. The run folder receives model.safetensors (nn::Difm) and table.json,
 /// which says how columns become numbers and ids; options.start.from names such a folder. Throws ValueError, FileError,
 /// MemoryError; Interrupted when `stop` becomes true while the table is read.
-std::unique_ptr<Trainer> difm_trainer(const DifmOptions& options, StopFlag stop = nullptr);
+std::unique_ptr<Trainer> difm_trainer(const DifmOptions& options, StopFlag stop = nullptr,
+                                      distributed::Communicator* processes = nullptr);
 
 } // namespace eg::training

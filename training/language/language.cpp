@@ -89,16 +89,15 @@ protected:
             .weight = static_cast<double>((last - first) * o_->context)};
   }
 
-  std::int64_t measure(const Variant& v, Sums& sums, StopFlag stop) override {
-    const auto predictions = static_cast<std::int64_t>(corpus_.test.size()) - 1;
-    const std::int64_t whole = predictions / o_->context;
-    for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += o_->batch) {
-      add_windows(v, sums, at * o_->context, std::min(o_->batch, whole - at), o_->context);
-      tell_tested(at, whole);
-    }
-    if (const std::int64_t rest = predictions % o_->context; rest > 0)
-      add_windows(v, sums, whole * o_->context, 1, rest);
-    return predictions;
+  /// The windows that lie side by side in the test text, and what is left of it.
+  std::int64_t test_batches() const override {
+    return (whole_windows() + o_->batch - 1) / o_->batch + (test_units() % o_->context > 0 ? 1 : 0);
+  }
+  std::int64_t test_units() const override { return std::ssize(corpus_.test) - 1; }
+  TestBatch measure(const Variant& v, std::int64_t b) override {
+    const std::int64_t at = b * o_->batch, left = whole_windows() - at;
+    if (left <= 0) return windows_from(v, whole_windows() * o_->context, 1, test_units() % o_->context);
+    return windows_from(v, at * o_->context, std::min(o_->batch, left), o_->context);
   }
   void save_model(const hub::Model& model, const std::string& folder) const override {
     save_text_model(model, corpus_.tokenizer, folder, generation_);
@@ -116,14 +115,16 @@ private:
     return decoder.language_model(decoder.norm(encoder_.encode(v.mode, z, {}, {}, {}, blocks)));
   }
 
-  /// Adds the losses of `count` windows of the test text that lie side by side from `begin`.
-  void add_windows(const Variant& v, Sums& sums, std::int64_t begin, std::int64_t count, std::int64_t length) const {
+  std::int64_t whole_windows() const { return test_units() / o_->context; }
+
+  /// The losses of `count` windows of the test text that lie side by side from `begin`.
+  TestBatch windows_from(const Variant& v, std::int64_t begin, std::int64_t count, std::int64_t length) const {
     std::vector<std::size_t> starts;
     for (std::int64_t i = 0; i < count; ++i) starts.push_back(static_cast<std::size_t>(begin + i * length));
     const std::vector<Tensor> tokens =
         there({windows(corpus_.test, starts, 0, length), windows(corpus_.test, starts, 1, length)});
-    sums.loss += cross_entropy(logits_of(v, tokens[0], {}), tokens[1], 0.0, -100, "sum").item();
-    sums.weight += static_cast<double>(count * length);
+    return {.loss = cross_entropy(logits_of(v, tokens[0], {}), tokens[1], 0.0, -100, "sum").item(),
+            .weight = static_cast<double>(count * length)};
   }
 
   std::unique_ptr<const LanguageOptions> o_;
@@ -163,10 +164,11 @@ void restore_blocks(nn::Module& decoder, const LanguageOptions& options) {
   encoder.uncouple(decoder);
 }
 
-std::unique_ptr<Trainer> language_trainer(const LanguageOptions& given, StopFlag stop) {
+std::unique_ptr<Trainer> language_trainer(const LanguageOptions& given, StopFlag stop,
+                                          distributed::Communicator* processes) {
   auto options = std::make_unique<LanguageOptions>(given);
   check(*options);
-  auto run = std::make_unique<Run>(*options);
+  auto run = std::make_unique<Run>(*options, processes);
   Corpus corpus = corpus_of(*options, stop);
   require_enough(corpus, options->context);
   std::vector<std::unique_ptr<hub::Model>> models; // alike: coupled initialisations

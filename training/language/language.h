@@ -76,6 +76,7 @@ void restore_blocks(nn::Module& decoder, const LanguageOptions& options);
 /// model as a folder of Hugging Face's format, with its tokenizer. With options.permute Z passes the blocks as
 /// Dec_(C)(Z P_C) P_C^T, their weights coupled to P_C, and stays so in that folder (papers 001 and 004). Throws
 /// ValueError, FileError, MemoryError; Interrupted when `stop` becomes true while the text is read.
-std::unique_ptr<Trainer> language_trainer(const LanguageOptions& options, StopFlag stop = nullptr);
+std::unique_ptr<Trainer> language_trainer(const LanguageOptions& options, StopFlag stop = nullptr,
+                                          distributed::Communicator* processes = nullptr);
 
 } // namespace eg::training

@@ -71,23 +71,20 @@ protected:
             .correct = static_cast<double>(nn::count_in_top(logits, batch.wanted))};
   }
 
-  std::int64_t measure(const Variant&, Sums& sums, StopFlag stop) override {
-    const auto tokens = static_cast<std::int64_t>(corpus_.test.size());
-    const std::int64_t length = std::min(inner(), tokens), whole = tokens / length;
-    for (std::int64_t at = 0; at < whole && (stop == nullptr || !stop->load()); at += options().batch) {
-      std::vector<std::size_t> starts;
-      for (std::int64_t i = at; i < std::min(whole, at + options().batch); ++i)
-        starts.push_back(static_cast<std::size_t>(i * length));
-      const MaskedBatch batch = moved(masker_(windows(corpus_.test, starts, 0, length), [&](std::int64_t row) {
-        return RandomStream(RandomKey{test_masks, static_cast<std::uint64_t>(at + row)});
-      }));
-      const Tensor logits = logits_of(hidden_in_test({.ids = batch.ids}, at), batch);
-      sums.loss += cross_entropy(logits, batch.wanted, 0.0, -100, "sum").item();
-      sums.correct += static_cast<double>(nn::count_in_top(logits, batch.wanted));
-      sums.weight += static_cast<double>(batch.wanted.numel());
-      tell_tested(at, whole);
-    }
-    return whole * length;
+  std::int64_t test_batches() const override { return (test_windows() + options().batch - 1) / options().batch; }
+  std::int64_t test_units() const override { return test_windows() * test_length(); }
+  TestBatch measure(const Variant&, std::int64_t b) override {
+    const std::int64_t at = b * options().batch, length = test_length();
+    std::vector<std::size_t> starts;
+    for (std::int64_t i = at; i < std::min(test_windows(), at + options().batch); ++i)
+      starts.push_back(static_cast<std::size_t>(i * length));
+    const MaskedBatch batch = moved(masker_(windows(corpus_.test, starts, 0, length), [&](std::int64_t row) {
+      return RandomStream(RandomKey{test_masks, static_cast<std::uint64_t>(at + row)});
+    }));
+    const Tensor logits = logits_of(hidden_in_test({.ids = batch.ids}, at), batch);
+    return {.loss = cross_entropy(logits, batch.wanted, 0.0, -100, "sum").item(),
+            .correct = static_cast<double>(nn::count_in_top(logits, batch.wanted)),
+            .weight = static_cast<double>(batch.wanted.numel())};
   }
   bool has_accuracy() const override { return true; }
 
@@ -96,6 +93,9 @@ private:
 
   /// Tokens of a window without [CLS] and [SEP].
   std::int64_t inner() const { return options().context - 2; }
+  /// Of a window of the test text, and how many there are.
+  std::int64_t test_length() const { return std::min(inner(), std::ssize(corpus_.test)); }
+  std::int64_t test_windows() const { return std::ssize(corpus_.test) / test_length(); }
 
   MaskedBatch moved(const MaskedBatch& batch) const {
     const std::vector<Tensor> all = there({batch.ids, batch.places, batch.wanted});
@@ -116,11 +116,12 @@ private:
 
 } // namespace
 
-std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag stop, const SplitTraining& split) {
+std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag stop, const SplitTraining& split,
+                                        distributed::Communicator* processes) {
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
   PermutedEncoder encoder = encoder_of(*options, split);
-  auto run = std::make_unique<Run>(*options);
+  auto run = std::make_unique<Run>(*options, processes);
   Corpus corpus = corpus_of(*options, stop);
   require_enough(corpus, options->context - 2);
   const data::Tokenizer& tokenizer = corpus.tokenizer.tokenizer();
@@ -131,8 +132,10 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag s
   return std::make_unique<Trainer>(std::move(run), std::move(task));
 }
 
-std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop, const SplitTraining& split) {
-  return options.task == BertTask::mlm ? masked_trainer(options, stop, split) : classify_trainer(options, stop, split);
+std::unique_ptr<Trainer> bert_trainer(const ClassifyOptions& options, StopFlag stop, const SplitTraining& split,
+                                      distributed::Communicator* processes) {
+  return options.task == BertTask::mlm ? masked_trainer(options, stop, split, processes)
+                                       : classify_trainer(options, stop, split, processes);
 }
 
 } // namespace eg::training

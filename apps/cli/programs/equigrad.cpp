@@ -18,14 +18,14 @@ constexpr std::array table = {
     Verb{"verify", nullptr, "check the theorem catalogue, each identity with its gate and negative control",
          declare_verify, true},
     Verb{"train", train_topic, "train a ViT or DeiT, a BERT, a GPT-2, a Llama, a factorization machine", declare_train,
-         true, trainable_models},
+         true, true, trainable_models},
 #if EQUIGRAD_NET
     Verb{"edge", train_topic, "train with the encoder's blocks in a cloud that sees permuted features alone",
-         declare_edge, true, edge_models},
+         declare_edge, true, false, edge_models},
     Verb{"cloud", nullptr, "hold and train encoder blocks for edges", declare_cloud},
     Verb{"stip", stip_topic,
          "inference with the blocks in a cloud that sees permuted features: transform, serve, query", declare_stip,
-         true, stip_parts},
+         true, false, stip_parts},
     Verb{"certs", nullptr, "a test authority: certificates for cloud and edges", declare_certs},
 #endif
     Verb{"report", nullptr, "one page that compares runs and shows what their models do", declare_report},

@@ -3,13 +3,13 @@
 #include "apps/cli/shell/arguments.h"
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/output.h"
+#include "apps/cli/shell/processes.h"
 #include "apps/cli/shell/profile_output.h"
 #include "apps/cli/shell/verbs.h"
 #include "core/base/words.h"
 
 #include "core/base/error.h"
 #include "core/base/out_of_memory.h"
-#include "core/threads/parallel.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,13 +51,6 @@ void write_json(const CommonOptions& common, const nlohmann::json& result) {
 
 namespace {
 
-/// One line for people on stderr, whatever the message held.
-int complain(std::string_view message, int code) {
-  // What a closed stderr returns must not change the exit code.
-  std::fputs(fmt::format("equigrad: {}\n", printable(message)).c_str(), stderr);
-  return code;
-}
-
 /// A file opened in the place of a closed stream would receive what is printed. Writing to what stands here fails, so
 /// that a lost result is noticed.
 void reserve_standard_streams() {
@@ -66,9 +60,9 @@ void reserve_standard_streams() {
 }
 
 /// The code of a job whose output may have been lost on the way.
-int finished(int code) {
+int finished(const Processes& processes, int code) {
   if (!output_is_lost()) return code;
-  return code == done || code == check_failed ? complain(output_trouble(), bad_input) : code;
+  return code == done || code == check_failed ? processes.complain(output_trouble(), bad_input) : code;
 }
 
 int print_help(const CLI::App& of) {
@@ -97,7 +91,7 @@ int without_verb(const Program& program, const std::vector<std::string>& words) 
   throw UsageError(fmt::format("'{}' stands before any verb{}", words[0], did_you_mean(words[0], known)));
 }
 
-int run_verb(Program& program, std::size_t i, const std::vector<std::string>& words) {
+int run_verb(Program& program, std::size_t i, const std::vector<std::string>& words, Processes& processes) {
   try {
     const auto arguments = std::span(words).subspan(1);
     if (asks_for_help(arguments)) return print_help(*program.apps[i]);
@@ -112,23 +106,29 @@ int run_verb(Program& program, std::size_t i, const std::vector<std::string>& wo
     program.common.files->check();
     require_writable(program.common.json);
     require_writable(program.common.profile);
-    parallel::set_threads(program.common.threads);
+    processes.open(verbs()[i], program.common);
     return run_profiled(program.jobs[i], program.common);
   } catch (const UsageError& error) {
-    return complain(fmt::format("{} (see equigrad {} --help)", error.what(), topic_of(i, words)), bad_input);
+    return processes.complain(fmt::format("{} (see equigrad {} --help)", error.what(), topic_of(i, words)), bad_input);
   }
 }
 
-int parse_and_run(const std::vector<std::string>& words) {
+int parse_and_run(const std::vector<std::string>& words, Processes& processes) {
   Program program(words);
   try {
     if (words.empty() || words[0].starts_with('-')) return without_verb(program, words);
     if (words[0] == "help") return help(program, words);
     const std::size_t verb = verb_named(words[0]);
-    return run_verb(program, verb, words);
+    return run_verb(program, verb, words, processes);
   } catch (const UsageError& error) {
-    return complain(fmt::format("{} (see equigrad --help)", error.what()), bad_input);
+    return processes.complain(fmt::format("{} (see equigrad --help)", error.what()), bad_input);
   }
+}
+
+int complain(const std::optional<Processes>& processes, std::string_view message) {
+  if (processes) return processes->complain(message, bad_input);
+  std::fputs(fmt::format("equigrad: {}\n", printable(message)).c_str(), stderr);
+  return bad_input;
 }
 
 } // namespace
@@ -139,17 +139,26 @@ int main(int argc, char** argv) {
   catch_interrupts();
   fail_on_broken_output();
   reserve_standard_streams();
+  std::optional<Processes> processes;
+  int code = bad_input;
   try {
-    return finished(parse_and_run({argv + std::min(argc, 1), argv + argc}));
+    processes.emplace();
+    code = finished(*processes, parse_and_run({argv + std::min(argc, 1), argv + argc}, *processes));
+    processes->finish(code);
+    return code;
   } catch (const eg::Interrupted& error) {
-    return complain(error.what(), interrupted);
+    code = processes->complain(error.what(), interrupted);
+    processes->finish(code);
+    return code;
   } catch (const eg::Error& error) {
-    return complain(error.what(), bad_input);
+    code = complain(processes, error.what());
   } catch (const std::filesystem::filesystem_error& error) {
-    return complain(fmt::format("{}: {}", error.path1().string(), error.code().message()), bad_input);
+    code = complain(processes, fmt::format("{}: {}", error.path1().string(), error.code().message()));
   } catch (const std::bad_alloc&) {
-    return complain(fmt::format("out of memory: no more could be had; {}", eg::memory_limit_words()), bad_input);
+    code = complain(processes, fmt::format("out of memory: no more could be had; {}", eg::memory_limit_words()));
   } catch (const std::exception& error) {
-    return complain(error.what(), bad_input);
+    code = complain(processes, error.what());
   }
+  if (processes) processes->end(code);
+  return code;
 }

@@ -14,6 +14,10 @@
 #include <string>
 #include <vector>
 
+namespace eg::distributed {
+class Communicator;
+} // namespace eg::distributed
+
 namespace eg::cli {
 
 /// Exit codes that scripts rely on.
@@ -25,7 +29,8 @@ struct CommonOptions {
   int threads = 0;  ///< 0: EQUIGRAD_THREADS, else affinity and cgroup quota
   std::uint64_t seed = 0;
   bool quiet = false;
-  std::string profile; ///< file for a trace of what the job computes, empty for none
+  distributed::Communicator* processes = nullptr; ///< that a launcher of MPI started; null for this one alone
+  std::string profile;                            ///< file for a trace of what the job computes, empty for none
   /// The command line from the verb on: for verbs whose options depend on one of its words.
   std::vector<std::string> words;
   /// What the command reads and writes. Every option that names a path is declared there.
@@ -54,6 +59,7 @@ struct Verb {
   const char* about;
   Declare declare;
   bool computes = false; ///< what it does can be profiled
+  bool spreads = false;  ///< processes that mpirun started share its work
   /// The words behind the verb that its options depend on; null: they depend on none.
   const std::vector<std::string>& (*parts)() = nullptr;
 };

@@ -1,0 +1,89 @@
+#include "apps/cli/shell/processes.h"
+
+#include "apps/cli/shell/output.h"
+
+#include "core/base/words.h"
+#include "core/threads/parallel.h"
+#include "distributed/mpi.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <future>
+#include <thread>
+#include <unistd.h>
+
+namespace eg::cli {
+namespace {
+
+/// Seconds without a word from a process after which it counts as gone.
+double timeout() {
+  const char* const text = std::getenv("EQUIGRAD_MPI_TIMEOUT");
+  if (text == nullptr) return 60.0;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(seconds >= 1.0 && seconds <= 86400.0))
+    throw ValueError(fmt::format("EQUIGRAD_MPI_TIMEOUT must be seconds from 1 to 86400, not '{}'", text));
+  return seconds;
+}
+
+} // namespace
+
+Processes::Processes() : launch_(distributed::launch()) {
+  if (!silent()) return;
+  // Whatever prints, prints once.
+  const int nowhere = ::open("/dev/null", O_WRONLY);
+  if (nowhere < 0) return;
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::close(nowhere);
+}
+
+void Processes::open(const Verb& verb, CommonOptions& common) {
+  if (launch_ && !verb.spreads && launch_->size > 1)
+    throw UsageError(fmt::format("{} works in one process, and {} started {}: start it without the launcher", verb.name,
+                                 launch_->launcher, launch_->size));
+  if (silent()) {
+    common.quiet = true;
+    common.json.clear();
+    common.profile.clear();
+  }
+  if (launch_ && verb.spreads) {
+    opened_ = std::make_unique<distributed::Communicator>([this] { return distributed::open_mpi(*launch_); },
+                                                          distributed::Communicator::Seconds(timeout()));
+    common.processes = opened_.get();
+  }
+  const bool shares = opened_ && !opened_->alone() && common.threads == 0 && std::getenv("EQUIGRAD_THREADS") == nullptr;
+  parallel::set_threads(shares ? opened_->fair_threads() : common.threads);
+}
+
+int Processes::complain(std::string_view message, int code) const {
+  if (!silent()) {
+    // What a closed stderr returns must not change the exit code.
+    std::fputs(fmt::format("equigrad: {}\n", printable(message)).c_str(), stderr);
+    return code;
+  }
+  if (code == interrupted) return code;
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  std::fputs(
+      fmt::format("equigrad: {}: {}\n", distributed::this_process().words(launch_->rank), printable(message)).c_str(),
+      stderr);
+  return code;
+}
+
+void Processes::finish(int code) {
+  if (!opened_) return;
+  if (code == bad_input) end(code); // which the others need not have met
+  std::future<void> done = std::async(std::launch::async, [this] { opened_->finish(); });
+  // After an interruption that reached this process alone the others do not come.
+  if (code == interrupted && done.wait_for(std::chrono::seconds(3)) != std::future_status::ready) opened_->abort(code);
+  done.get();
+}
+
+void Processes::end(int code) {
+  if (opened_) opened_->abort(code);
+}
+
+} // namespace eg::cli

@@ -1,0 +1,358 @@
+#include "distributed/gradient_sum.h"
+
+#include "core/threads/parallel.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <fmt/format.h>
+#include <numeric>
+#include <utility>
+
+namespace eg::distributed {
+namespace {
+
+/// Elements that stay with one owner: the chunks of optim::gradient_norm, so that a norm can be summed by owners.
+constexpr std::int64_t unit = 32768;
+
+template <class T> void add_elements(T* to, const T* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+/// to += from, on the calling thread.
+void add_serially(DType dtype, std::byte* to, const std::byte* from, std::int64_t count) {
+  if (dtype == DType::f32)
+    add_elements(reinterpret_cast<float*>(to), reinterpret_cast<const float*>(from), count);
+  else
+    add_elements(reinterpret_cast<double*>(to), reinterpret_cast<const double*>(from), count);
+}
+
+void add(DType dtype, std::byte* to, const std::byte* from, std::int64_t count) {
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  parallel::for_each(count, unit, [&](std::int64_t begin, std::int64_t end) {
+    add_serially(dtype, to + begin * size, from + begin * size, end - begin);
+  });
+}
+
+void copy(DType dtype, std::byte* to, const std::byte* from, std::int64_t count) {
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  parallel::for_each(count, unit, [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(to + begin * size, from + begin * size, static_cast<std::size_t>((end - begin) * size));
+  });
+}
+
+std::byte* writable_bytes(const Tensor& packed) {
+  Tensor handle = packed;
+  return handle.mutable_bytes("gradient_sum");
+}
+
+} // namespace
+
+GradientSum::GradientSum(Communicator& processes, const std::vector<Tensor>& parameters, GradientSumOptions options)
+    : processes_(processes), options_(std::move(options)) {
+  const int shards = options_.shards;
+  if (shards < 1 || !std::has_single_bit(static_cast<unsigned>(shards)))
+    throw ValueError(fmt::format("shards must be a power of two, not {}", shards));
+  if (shards < processes.size())
+    throw ValueError(
+        fmt::format("{} shards are fewer than the {} processes; give more shards", shards, processes.size()));
+  range_ = shards_of(processes.rank(), processes.size(), shards);
+  if (!parameters.empty()) dtype_ = parameters.front().dtype();
+  for (const Tensor& p : parameters) {
+    if (p.dtype() != dtype_ || !is_floating(dtype_))
+      throw DTypeError(fmt::format("gradients are summed over processes in f32 or in f64, not {} beside {}",
+                                   name_of(p.dtype()), name_of(dtype_)));
+    shapes_.push_back(p.shape());
+  }
+  lay_out();
+}
+
+GradientSum::~GradientSum() {
+  for (std::future<void>& work : pending_) // it uses what is freed here
+    if (work.valid()) work.wait();
+}
+
+/// Flat order, buckets and owners: from the shapes alone, so the same on every process.
+void GradientSum::lay_out() {
+  const std::size_t count = shapes_.size();
+  order_.resize(count);
+  std::iota(order_.rbegin(), order_.rend(), std::size_t{0}); // the backward pass ends at the first parameters
+  offsets_.resize(count);
+  buckets_of_.resize(count);
+  struct Unit {
+    std::size_t parameter;
+    std::int64_t begin, end;
+  };
+  std::vector<Unit> units;
+  for (const std::size_t i : order_) {
+    offsets_[i] = total_;
+    const std::int64_t elements = shapes_[i].numel();
+    const bool whole = options_.divided && !options_.whole.empty() && options_.whole[i];
+    for (std::int64_t begin = 0; begin < elements;) {
+      const std::int64_t end = whole ? elements : std::min(elements, begin + unit);
+      units.push_back({i, total_ + begin, total_ + end});
+      begin = end;
+    }
+    total_ += elements;
+  }
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  const int n = processes_.size();
+  std::vector<std::int64_t> load(static_cast<std::size_t>(n));
+  const bool some_whole = std::find(options_.whole.begin(), options_.whole.end(), true) != options_.whole.end();
+  for (std::size_t begin = 0; begin < units.size();) {
+    std::size_t end = begin;
+    while (end < units.size() && (units[end].begin - units[begin].begin) * size < options_.bucket_bytes) ++end;
+    Bucket bucket;
+    for (std::size_t u = begin; u < end; ++u) {
+      // Of elements runs of units, turned on by one owner from bucket to bucket; whole matrices go where least is.
+      const auto run = static_cast<int>((u - begin) * static_cast<std::size_t>(n) / (end - begin));
+      int owner = static_cast<int>((static_cast<std::size_t>(run) + buckets_.size()) % static_cast<std::size_t>(n));
+      if (options_.divided && some_whole)
+        owner = static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
+      load[static_cast<std::size_t>(owner)] += units[u].end - units[u].begin;
+      if (!bucket.ranges.empty() && bucket.ranges.back().owner == owner)
+        bucket.ranges.back().end = units[u].end;
+      else
+        bucket.ranges.push_back({units[u].begin, units[u].end, owner});
+      if (bucket.parameters.empty() || bucket.parameters.back() != units[u].parameter) {
+        bucket.parameters.push_back(units[u].parameter);
+        buckets_of_[units[u].parameter].push_back(buckets_.size());
+      }
+    }
+    buckets_.push_back(std::move(bucket));
+    begin = end;
+  }
+  own_ = part_of(processes_.rank());
+}
+
+std::vector<ParameterPart> GradientSum::pieces_of(const Range& range) const {
+  std::vector<ParameterPart> pieces;
+  for (const std::size_t i : order_) {
+    const std::int64_t first = offsets_[i], last = first + shapes_[i].numel();
+    const std::int64_t begin = std::max(first, range.begin), end = std::min(last, range.end);
+    if (begin < end) pieces.push_back({i, begin - first, end - first});
+  }
+  return pieces;
+}
+
+std::vector<ParameterPart> GradientSum::part_of(int rank) const {
+  std::vector<ParameterPart> parts;
+  for (const Bucket& bucket : buckets_)
+    for (const Range& range : bucket.ranges) {
+      if (range.owner != rank) continue;
+      for (const ParameterPart& piece : pieces_of(range)) {
+        if (!parts.empty() && parts.back().parameter == piece.parameter && parts.back().end == piece.begin)
+          parts.back().end = piece.end;
+        else
+          parts.push_back(piece);
+      }
+    }
+  return parts;
+}
+
+std::byte* GradientSum::at(const Sum& sum, std::int64_t element) const {
+  return sum.bytes + element * static_cast<std::int64_t>(size_of(dtype_));
+}
+
+void GradientSum::add(int shard, bool first_part, bool last_part, FunctionRef<void(Take)> backward) {
+  if (shard == range_.first && first_part) {
+    pending_.clear();
+    posted_ = 0;
+    for (Sum& sum : sums_) spare_.push_back(std::move(sum.flat));
+    sums_.clear();
+    defined_.assign(shapes_.size(), 0);
+    for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters.size();
+  }
+  const TreeNode leaf{0, shard};
+  if (first_part) {
+    // One part alone is added to its sibling at once: the same sum without a tensor of its own.
+    const bool at_once = last_part && !sums_.empty() && leaf.is_sibling_of(sums_.back().node);
+    part_.adds = at_once;
+    if (at_once) {
+      sums_.back().node = leaf.parent();
+    } else {
+      if (spare_.empty()) spare_.push_back(Tensor::empty({total_}, dtype_));
+      std::byte* const bytes = writable_bytes(spare_.back());
+      sums_.push_back({leaf, std::move(spare_.back()), bytes});
+      spare_.pop_back();
+    }
+  } else {
+    part_.adds = true;
+  }
+  part_.joins = 0;
+  part_.leaves = last_part && shard + 1 == range_.last;
+  std::vector<TreeNode> nodes;
+  for (const Sum& sum : sums_) nodes.push_back(sum.node);
+  while (last_part && nodes.size() > 1 && nodes.back().is_sibling_of(nodes[nodes.size() - 2])) {
+    nodes.pop_back();
+    nodes.back() = nodes.back().parent();
+    ++part_.joins;
+  }
+  const auto taken = [this](std::size_t i, Tensor gradient) { take(i, gradient); };
+  backward(taken);
+  for (std::size_t j = 0; j < part_.joins; ++j) {
+    spare_.push_back(std::move(sums_.back().flat));
+    sums_.pop_back();
+    sums_.back().node = sums_.back().node.parent();
+  }
+}
+
+void GradientSum::take(std::size_t i, const Tensor& gradient) {
+  const std::int64_t begin = offsets_[i], count = shapes_[i].numel();
+  std::byte* to = at(sums_.back(), begin);
+  if (gradient.defined()) {
+    defined_[i] = 1;
+    const Tensor packed = gradient.to(Device::cpu()).contiguous();
+    (part_.adds ? distributed::add : copy)(dtype_, to, packed.bytes(), count);
+  } else if (!part_.adds) {
+    std::memset(to, 0, static_cast<std::size_t>(count) * size_of(dtype_));
+  }
+  for (std::size_t j = 0, top = sums_.size() - 1; j < part_.joins; ++j, --top)
+    distributed::add(dtype_, at(sums_[top - 1], begin), at(sums_[top], begin), count);
+  if (!part_.leaves || processes_.alone()) return;
+  for (const std::size_t b : buckets_of_[i]) --buckets_[b].missing;
+  if (options_.overlap) post_ready_buckets();
+}
+
+void GradientSum::post_ready_buckets() {
+  for (; posted_ < buckets_.size() && buckets_[posted_].missing == 0; ++posted_)
+    pending_.push_back(processes_.post([this, &bucket = buckets_[posted_]](Link& link) {
+      reduce(link, bucket);
+      if (!options_.divided) spread(link, bucket);
+    }));
+}
+
+/// Sends the roots of this process's shards to the owners of the elements, and joins what comes for its own.
+void GradientSum::reduce(Link& link, const Bucket& bucket) {
+  link.begin(Kind::shard_sums);
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  const int me = link.rank();
+  std::vector<std::uint8_t> flags;
+  for (const std::size_t i : bucket.parameters) flags.push_back(defined_[i]);
+  std::vector<Link::Out> out;
+  std::vector<Link::In> in;
+  std::vector<std::unique_ptr<std::byte[]>> memory;
+  std::vector<std::vector<std::byte*>> received; // of each own range, in the order of the tree's nodes
+  const auto roots = static_cast<std::size_t>(std::ssize(roots_of(range_)));
+  for (const Range& range : bucket.ranges) {
+    const auto bytes = static_cast<std::size_t>((range.end - range.begin) * size);
+    if (range.owner != me) {
+      for (std::size_t r = 0; r < roots; ++r) out.push_back({range.owner, {at(sums_[r], range.begin), bytes}});
+      continue;
+    }
+    std::vector<std::byte*>& places = received.emplace_back();
+    for (int p = 0; p < link.size(); ++p) {
+      const std::size_t theirs = roots_of(shards_of(p, link.size(), options_.shards)).size();
+      for (std::size_t r = 0; r < theirs; ++r) {
+        if (p == me) {
+          places.push_back(at(sums_[r], range.begin));
+          continue;
+        }
+        memory.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+        places.push_back(memory.back().get());
+        in.push_back({p, {memory.back().get(), bytes}});
+      }
+    }
+  }
+  std::vector<std::vector<std::uint8_t>> others(static_cast<std::size_t>(link.size()),
+                                                std::vector<std::uint8_t>(flags.size()));
+  for (int p = 0; p < link.size(); ++p) {
+    if (p == me) continue;
+    out.push_back({p, std::as_bytes(std::span(flags))});
+    in.push_back({p, std::as_writable_bytes(std::span(others[static_cast<std::size_t>(p)]))});
+  }
+  link.exchange(out, in);
+  for (const std::vector<std::uint8_t>& theirs : others)
+    for (std::size_t k = 0; k < theirs.size(); ++k)
+      if (theirs[k] != 0) defined_[bucket.parameters[k]] = 1;
+  std::size_t own = 0;
+  for (const Range& range : bucket.ranges)
+    if (range.owner == me) join(range, received[own++]);
+}
+
+/// Joins the roots of all processes into the first flat tensor of this one.
+void GradientSum::join(const Range& range, const std::vector<std::byte*>& received) {
+  const std::int64_t count = range.end - range.begin;
+  struct Entry {
+    TreeNode node;
+    std::byte* values;
+  };
+  std::vector<Entry> stack;
+  std::size_t next = 0;
+  for (int p = 0; p < processes_.size(); ++p)
+    for (const TreeNode& node : roots_of(shards_of(p, processes_.size(), options_.shards))) {
+      stack.push_back({node, received[next++]});
+      while (stack.size() > 1 && stack.back().node.is_sibling_of(stack[stack.size() - 2].node)) {
+        const Entry right = stack.back();
+        stack.pop_back();
+        add_serially(dtype_, stack.back().values, right.values, count);
+        stack.back().node = stack.back().node.parent();
+      }
+    }
+  assert(stack.size() == 1);
+  std::byte* const to = at(sums_.front(), range.begin);
+  if (stack.front().values != to)
+    std::memcpy(to, stack.front().values, static_cast<std::size_t>(count) * size_of(dtype_));
+}
+
+/// Sends the sums of this process's elements to all others.
+void GradientSum::spread(Link& link, const Bucket& bucket) {
+  link.begin(Kind::sums);
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  std::vector<Link::Out> out;
+  std::vector<Link::In> in;
+  for (const Range& range : bucket.ranges) {
+    const std::span<std::byte> bytes{at(sums_.front(), range.begin),
+                                     static_cast<std::size_t>((range.end - range.begin) * size)};
+    if (range.owner != link.rank()) {
+      in.push_back({range.owner, bytes});
+      continue;
+    }
+    for (int p = 0; p < link.size(); ++p)
+      if (p != link.rank()) out.push_back({p, bytes});
+  }
+  link.exchange(out, in);
+}
+
+std::vector<Tensor> GradientSum::finish() {
+  if (!processes_.alone()) post_ready_buckets();
+  for (std::future<void>& work : pending_) work.get();
+  pending_.clear();
+  std::vector<Tensor> result(shapes_.size());
+  for (std::size_t i = 0; i < shapes_.size(); ++i)
+    if (defined_[i] != 0)
+      result[i] = sums_.front().flat.slice(0, offsets_[i], offsets_[i] + shapes_[i].numel()).reshape(shapes_[i]);
+  return result;
+}
+
+void GradientSum::gather_parameters(const std::vector<Tensor>& parameters) {
+  if (processes_.alone()) return;
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  std::vector<std::byte*> places;
+  for (const Tensor& p : parameters) places.push_back(writable_bytes(p));
+  processes_
+      .post([&](Link& link) {
+        for (const Bucket& bucket : buckets_) {
+          link.begin(Kind::weights);
+          std::vector<Link::Out> out;
+          std::vector<Link::In> in;
+          for (const Range& range : bucket.ranges)
+            for (const ParameterPart& piece : pieces_of(range)) {
+              const std::span<std::byte> bytes{places[piece.parameter] + piece.begin * size,
+                                               static_cast<std::size_t>((piece.end - piece.begin) * size)};
+              if (range.owner != link.rank()) {
+                in.push_back({range.owner, bytes});
+                continue;
+              }
+              for (int p = 0; p < link.size(); ++p)
+                if (p != link.rank()) out.push_back({p, bytes});
+            }
+          link.exchange(out, in);
+        }
+      })
+      .get();
+}
+
+} // namespace eg::distributed
