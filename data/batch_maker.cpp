@@ -19,6 +19,9 @@ void check_options(const ImageDataset& dataset, const LoaderOptions& options) {
   if (options.workers < 0 || options.workers > 256)
     refuse(fmt::format("workers is {}; 0 to 256 are possible", options.workers));
   if (options.prefetch < 1) refuse(fmt::format("prefetch is {}; at least 1 is needed", options.prefetch));
+  const std::int64_t last = options.last > 0 ? options.last : options.batch_size;
+  if (options.first < 0 || options.first >= last || last > options.batch_size)
+    refuse(fmt::format("samples [{}, {}) are no part of a batch of {}", options.first, last, options.batch_size));
   if (!is_floating(options.dtype)) refuse(fmt::format("dtype is {}; images are f32 or f64", name_of(options.dtype)));
   check(options.augmentation, dataset.height(), dataset.width(), "loader");
   const Normalization& n = options.normalization;
@@ -65,8 +68,10 @@ std::vector<std::int64_t> BatchMaker::order(std::int64_t epoch) const {
 }
 
 Batch BatchMaker::make(std::int64_t epoch, std::int64_t batch, std::span<const std::int64_t> order) const {
-  const std::int64_t begin = batch * options_.batch_size;
-  const std::int64_t count = std::min(options_.batch_size, dataset_.size() - begin);
+  const std::int64_t all = std::min(options_.batch_size, dataset_.size() - batch * options_.batch_size);
+  const std::int64_t first = std::min(all, options_.first);
+  const std::int64_t count = std::min(all, options_.last > 0 ? options_.last : all) - first;
+  const std::int64_t begin = batch * options_.batch_size + first;
   const auto part = order.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
   Batch out{Tensor::empty({count, dataset_.channels(), dataset_.height(), dataset_.width()}, options_.dtype),
             Tensor::empty({count}, DType::i64),

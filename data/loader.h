@@ -40,7 +40,9 @@ struct LoaderOptions {
   Normalization normalization = {}; ///< empty: Normalization::standard
   DType dtype = DType::f32;         ///< of the images: f32 or f64
   int workers = 1;                  ///< threads that make batches; 0: next() makes them itself
-  int prefetch = 4;                 ///< at most so many batches are ready or being made
+  /// Of each batch samples [first, last) alone are made; last 0: all. For processes that share a batch.
+  std::int64_t first = 0, last = 0;
+  int prefetch = 4; ///< at most so many batches are ready or being made
   /// Further change of one image's bytes ([C, H, W]) before normalisation, called from the workers; must depend on its
   /// arguments alone.
   std::function<void(std::int64_t epoch, std::int64_t index, std::span<std::uint8_t> pixels)> transform = {};

@@ -3,6 +3,7 @@
 // length, a JSON header with each tensor's dtype, shape and byte range, then the packed little-endian data.
 
 #include "core/base/bytes.h"
+#include "core/base/function_ref.h"
 #include "core/tensor.h"
 #include "data/tensor_reader.h"
 
@@ -53,6 +54,11 @@ TensorFile parse_safetensors(ByteView bytes, const std::string& source, const Lo
 /// gaps, those of the largest elements first, in the given order within a size. Throws ValueError for an empty,
 /// repeated, reserved ("__metadata__") or non-UTF-8 name or an undefined tensor, FileError when it cannot be written.
 void save_safetensors(const std::string& path, const NamedTensors& tensors, const Metadata& metadata = {});
+
+/// The same where not all values are there at once: `shapes` may be meta tensors, and values(i) gives those of
+/// shapes[i] when they are written, in the file's order. Throws ValueError for one of another type or shape.
+void save_safetensors(const std::string& path, const NamedTensors& shapes, FunctionRef<Tensor(std::size_t i)> values,
+                      const Metadata& metadata = {});
 
 /// Options of save_sharded.
 struct ShardOptions {

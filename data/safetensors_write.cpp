@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 namespace eg::data {
@@ -40,8 +41,13 @@ void check_names(const NamedTensors& tensors) {
     if (name.empty()) throw ValueError("save_safetensors: a tensor has an empty name");
     if (name == safetensors_metadata_key) throw ValueError("save_safetensors: the name '__metadata__' is reserved");
     if (!seen.insert(name).second) throw ValueError(fmt::format("save_safetensors: two tensors are called '{}'", name));
-    if (!tensor.has_storage()) throw ValueError(fmt::format("save_safetensors: tensor '{}' has no values", name));
+    if (!tensor.defined()) throw ValueError(fmt::format("save_safetensors: tensor '{}' has no values", name));
   }
+}
+
+void require_values(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors)
+    if (!tensor.has_storage()) throw ValueError(fmt::format("save_safetensors: tensor '{}' has no values", name));
 }
 
 /// JSON as text. Throws ValueError where a name is not UTF-8.
@@ -95,18 +101,34 @@ void refuse_existing(const std::string& folder, const char* name) {
 } // namespace
 
 void save_safetensors(const std::string& path, const NamedTensors& tensors, const Metadata& metadata) {
-  check_names(tensors);
-  NamedTensors ordered = tensors;
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const auto& a, const auto& b) { return size_of(a.second.dtype()) > size_of(b.second.dtype()); });
+  require_values(tensors);
+  save_safetensors(
+      path, tensors, [&](std::size_t i) { return tensors[i].second; }, metadata);
+}
+
+void save_safetensors(const std::string& path, const NamedTensors& shapes, FunctionRef<Tensor(std::size_t i)> values,
+                      const Metadata& metadata) {
+  check_names(shapes);
+  std::vector<std::size_t> order(shapes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return size_of(shapes[a].second.dtype()) > size_of(shapes[b].second.dtype());
+  });
+  NamedTensors ordered;
+  for (const std::size_t i : order) ordered.push_back(shapes[i]);
   const std::string header = header_text(ordered, metadata);
   const std::uint64_t length = header.size();
   AtomicFile file(path);
   file.write(&length, sizeof length);
   file.write(header);
-  for (const auto& item : ordered) {
+  for (const std::size_t i : order) {
     poll_interrupt(); // the old file stays
-    const Tensor here = device::on_cpu(item.second);
+    const Tensor here = device::on_cpu(values(i));
+    const auto& [name, shape] = shapes[i];
+    if (here.dtype() != shape.dtype() || !(here.shape() == shape.shape()))
+      throw ValueError(fmt::format("save_safetensors: tensor '{}' is {} {}, and {} {} was announced", name,
+                                   name_of(here.dtype()), here.shape().str(), name_of(shape.dtype()),
+                                   shape.shape().str()));
     const Tensor packed = here.is_contiguous() ? here : here.clone();
     if (packed.numel() > 0) file.write(packed.bytes(), packed.nbytes());
   }
@@ -117,6 +139,7 @@ std::vector<std::string> save_sharded(const std::string& folder, const NamedTens
                                       const ShardOptions& options) {
   if (options.max_bytes == 0) throw ValueError("save_sharded: max_bytes is 0");
   check_names(tensors);
+  require_values(tensors);
   refuse_existing(folder, index_name);
   const std::vector<NamedTensors> shards = shards_of(tensors, options.max_bytes);
   if (shards.size() == 1) {

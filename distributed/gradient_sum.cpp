@@ -14,8 +14,8 @@
 namespace eg::distributed {
 namespace {
 
-/// Elements that stay with one owner: the chunks of optim::gradient_norm, so that a norm can be summed by owners.
-constexpr std::int64_t unit = 32768;
+/// Elements of a chunk of a loop.
+constexpr std::int64_t grain = 32768;
 
 template <class T> void add_elements(T* to, const T* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
@@ -31,14 +31,14 @@ void add_serially(DType dtype, std::byte* to, const std::byte* from, std::int64_
 
 void add(DType dtype, std::byte* to, const std::byte* from, std::int64_t count) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
-  parallel::for_each(count, unit, [&](std::int64_t begin, std::int64_t end) {
+  parallel::for_each(count, grain, [&](std::int64_t begin, std::int64_t end) {
     add_serially(dtype, to + begin * size, from + begin * size, end - begin);
   });
 }
 
 void copy(DType dtype, std::byte* to, const std::byte* from, std::int64_t count) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
-  parallel::for_each(count, unit, [&](std::int64_t begin, std::int64_t end) {
+  parallel::for_each(count, grain, [&](std::int64_t begin, std::int64_t end) {
     std::memcpy(to + begin * size, from + begin * size, static_cast<std::size_t>((end - begin) * size));
   });
 }
@@ -220,7 +220,7 @@ void GradientSum::post_ready_buckets() {
   for (; posted_ < buckets_.size() && buckets_[posted_].missing == 0; ++posted_)
     pending_.push_back(processes_.post([this, &bucket = buckets_[posted_]](Link& link) {
       reduce(link, bucket);
-      if (!options_.divided) spread(link, bucket);
+      if (!options_.divided || options_.spread) spread(link, bucket);
     }));
 }
 

@@ -18,6 +18,7 @@ struct GradientSumOptions {
   /// Each process receives the sums of its own elements alone, and updates these (part()); gather_parameters() then
   /// gives every process all parameters.
   bool divided = false;
+  bool spread = false;                 ///< where `divided`: give every process all sums nevertheless
   std::vector<bool> whole = {};        ///< parameters that one process must have whole; empty: none
   std::int64_t bucket_bytes = 4 << 20; ///< how much leaves at a time
 };
@@ -36,6 +37,9 @@ struct ParameterPart {
 /// least once, and 1/N of a bucket for each other process.
 class GradientSum {
 public:
+  /// Elements of a parameter that one process owns together, from its first element on.
+  static constexpr std::int64_t unit = 32768;
+
   /// Throws ValueError for shards that are no power of two, fewer than the processes; DTypeError unless all parameters
   /// are f32 or all are f64.
   GradientSum(Communicator& processes, const std::vector<Tensor>& parameters, GradientSumOptions options);

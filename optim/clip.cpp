@@ -23,16 +23,13 @@ template <class T> double sum_of_squares(const T* x, std::int64_t count) {
   return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
-template <class T> double sum_of_squares(const Tensor& packed) {
-  constexpr std::int64_t grain = 32768;
+template <class T> std::vector<double> squares_of_chunks(const Tensor& packed) {
   const T* x = packed.data<T>();
-  std::vector<double> parts(static_cast<std::size_t>(parallel::chunks(packed.numel(), grain)));
-  parallel::for_each(packed.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
-    parts[static_cast<std::size_t>(begin / grain)] = sum_of_squares(x + begin, end - begin);
+  std::vector<double> parts(static_cast<std::size_t>(parallel::chunks(packed.numel(), norm_chunk)));
+  parallel::for_each(packed.numel(), norm_chunk, [&](std::int64_t begin, std::int64_t end) {
+    parts[static_cast<std::size_t>(begin / norm_chunk)] = sum_of_squares(x + begin, end - begin);
   });
-  double total = 0.0;
-  for (const double part : parts) total += part;
-  return total;
+  return parts;
 }
 
 /// Sums of squares of tensors on one device: its kernel computes the chunks' sums of many tensors at a time, and one
@@ -124,10 +121,16 @@ double gradient_norm(const std::vector<Tensor>& gradients) {
       total += there.next(g);
       continue;
     }
-    const Tensor packed = g.contiguous();
-    total += g.dtype() == DType::f32 ? sum_of_squares<float>(packed) : sum_of_squares<double>(packed);
+    double sum = 0.0;
+    for (const double part : chunk_squares(g)) sum += part;
+    total += sum;
   }
   return std::sqrt(total);
+}
+
+std::vector<double> chunk_squares(const Tensor& gradient) {
+  const Tensor packed = gradient.contiguous();
+  return packed.dtype() == DType::f32 ? squares_of_chunks<float>(packed) : squares_of_chunks<double>(packed);
 }
 
 double clip_gradients(std::vector<Tensor>& gradients, double max_norm) {

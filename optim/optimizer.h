@@ -216,8 +216,11 @@ Tensor orthogonalized(const Tensor& x, int iterations = 5);
 
 /// What is known of a rule before parameters exist.
 struct RuleTraits {
+  /// What must be together to be updated: an element, a hidden matrix (ParameterSettings::hidden) or a parameter.
+  enum class Whole : std::uint8_t { elements, matrices, parameters };
   int state_per_element = 1; ///< most elements of state for each element of a parameter
   bool eps = false;          ///< make_optimizer's eps is used
+  Whole whole = Whole::elements;
 };
 /// Of the rules of make_optimizer. Throws ValueError that lists their names.
 RuleTraits rule_traits(const std::string& name);
@@ -234,5 +237,10 @@ double clip_gradients(std::vector<Tensor>& gradients, double max_norm);
 /// sqrt(sum of squares of all elements of all gradients), in double. Throws DTypeError for a gradient that is not
 /// floating.
 double gradient_norm(const std::vector<Tensor>& gradients);
+/// How many elements gradient_norm() sums up at a time, outside exact mode.
+inline constexpr std::int64_t norm_chunk = 32768;
+/// The sums of squares of a gradient's chunks of norm_chunk elements, in row-major order, as gradient_norm() adds them:
+/// for parties that each have a part of a gradient. On the CPU.
+std::vector<double> chunk_squares(const Tensor& gradient);
 
 } // namespace eg::optim

@@ -151,10 +151,10 @@ constexpr NamedRule named_rules[] = {
      {},
      [](std::vector<Tensor> p, double decay, double) { return lion(std::move(p), {.weight_decay = decay}); }},
     {"adafactor",
-     {},
+     {.whole = RuleTraits::Whole::parameters},
      [](std::vector<Tensor> p, double decay, double) { return adafactor(std::move(p), {.weight_decay = decay}); }},
     {"muon",
-     {.state_per_element = 2, .eps = true},
+     {.state_per_element = 2, .eps = true, .whole = RuleTraits::Whole::matrices},
      [](std::vector<Tensor> p, double decay, double eps) {
        return muon(std::move(p), {.weight_decay = decay, .eps = eps});
      }},

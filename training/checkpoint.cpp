@@ -388,9 +388,9 @@ void copy_named(const data::NamedTensors& into, const data::NamedTensors& tensor
 
 } // namespace
 
-void load_optimizer_tensors(optim::Optimizer& optimizer, const std::vector<std::string>& names,
-                            const data::NamedTensors& tensors, const std::string& source) {
-  copy_named(optimizer_tensors(optimizer, names), tensors, source, "optimiser state", "the optimiser");
+void load_optimizer(optim::Optimizer& optimizer, const std::vector<std::string>& names, const std::string& path) {
+  copy_named(optimizer_tensors(optimizer, names), data::load_safetensors(path).tensors, path, "optimiser state",
+             "the optimiser");
 }
 
 data::NamedTensors average_tensors(const optim::WeightAverage& average, const std::vector<std::string>& names) {
@@ -403,16 +403,14 @@ void load_average(optim::WeightAverage& average, const std::vector<std::string>&
   copy_named(average_tensors(average, names), data::load_safetensors(path).tensors, path, "average", "the model");
 }
 
-void load_model_and_optimizer(nn::Module& model, const std::string& model_path, optim::Optimizer& optimizer,
-                              const std::vector<std::string>& names, const std::string& optimizer_path) {
+void load_model(nn::Module& model, const std::string& path) {
   try {
-    model.load_state_dict(data::load_safetensors(model_path).tensors);
+    model.load_state_dict(data::load_safetensors(path).tensors);
   } catch (const FileError&) {
     throw;
   } catch (const Error& e) {
-    throw FileError(fmt::format("{}: {}", model_path, e.what()));
+    throw FileError(fmt::format("{}: {}", path, e.what()));
   }
-  load_optimizer_tensors(optimizer, names, data::load_safetensors(optimizer_path).tensors, optimizer_path);
 }
 
 } // namespace eg::training

@@ -82,17 +82,15 @@ void remove_leftovers_of(const std::string& path);
 
 /// State tensors named "<parameter>.<state>"; `names` are the parameters' names in the optimiser's order.
 data::NamedTensors optimizer_tensors(const optim::Optimizer& optimizer, const std::vector<std::string>& names);
-/// Writes such tensors back. Throws FileError beginning with `source` when any is missing, left over or of another
-/// shape or type; nothing is changed then.
-void load_optimizer_tensors(optim::Optimizer& optimizer, const std::vector<std::string>& names,
-                            const data::NamedTensors& tensors, const std::string& source);
+/// Reads a file of such tensors. Throws FileError that names it when any is missing, left over or of another shape or
+/// type; nothing is changed then.
+void load_optimizer(optim::Optimizer& optimizer, const std::vector<std::string>& names, const std::string& path);
 /// The averages of a module's weights under the names of its parameters.
 data::NamedTensors average_tensors(const optim::WeightAverage& average, const std::vector<std::string>& names);
 /// Reads such a file back. Throws FileError that names the file.
 void load_average(optim::WeightAverage& average, const std::vector<std::string>& names, const std::string& path);
 
-/// Reads a model and its optimiser's state from two files. Throws FileError that names the file.
-void load_model_and_optimizer(nn::Module& model, const std::string& model_path, optim::Optimizer& optimizer,
-                              const std::vector<std::string>& names, const std::string& optimizer_path);
+/// Reads a model's weights. Throws FileError that names the file.
+void load_model(nn::Module& model, const std::string& path);
 
 } // namespace eg::training

@@ -44,12 +44,17 @@ void ModelTask::join(distributed::Communicator& processes) {
   processes_ = &processes;
   if (!processes.alone() && encoder_.elsewhere())
     throw ValueError("train: with the encoder elsewhere one process trains; start it without mpirun");
-  for (std::size_t i = 0; i < variants_.size(); ++i) {
-    Variant& v = variants_[i];
+  if (!processes.alone()) {
+    const auto shards = static_cast<int>(options_.shards);
+    const distributed::ShardRange mine = distributed::shards_of(processes.rank(), processes.size(), shards);
+    take_part(distributed::shard_begin(options_.batch, mine.first, shards),
+              distributed::shard_begin(options_.batch, mine.last, shards));
+  }
+  for (Variant& v : variants_) {
     share_weights(processes, *v.module);
-    v.optimizer = optimizer_for(options_, *v.module, names_);
+    if (options_.shards > 0) v.sharded = std::make_unique<ShardedStep>(processes, options_, *v.module, names_);
+    if (!v.sharded || v.sharded->divided() == nullptr) v.optimizer = optimizer_for(options_, *v.module, names_);
     if (options_.ema > 0.0) v.average.emplace(v.module->parameters(), options_.ema);
-    if (options_.shards > 0) v.sharded = std::make_unique<ShardedStep>(processes, options_, v.parameters);
   }
 }
 
@@ -95,12 +100,12 @@ void ModelTask::advance(Variant& v, const StepContext& context) {
   };
   StepSums sums;
   const std::string who = name_in_errors(v);
-  const bool taken = v.sharded ? v.sharded->take(*v.optimizer, options_, context, part, sums, who)
+  const bool taken = v.sharded ? v.sharded->take(v.optimizer.get(), options_, context, part, sums, torn_, who)
                                : take_step(*v.optimizer, options_, context, part, sums, torn_, who);
   v.sums.loss = sums.loss;
   v.sums.correct = sums.correct;
   v.sums.weight = sums.weight;
-  if (v.average && taken) v.average->update(v.optimizer->steps());
+  if (v.average && taken) v.average->update(v.rule().steps());
 }
 
 std::int64_t ModelTask::train(const StepContext& context) {
@@ -238,10 +243,18 @@ void ModelTask::save(const CheckpointWriter& writer) const {
     const Variant& v = variants_[i];
     const std::string tail = suffix(i) + ".safetensors";
     data::save_safetensors(writer.path("model" + tail), v.module->state_dict());
-    data::save_safetensors(writer.path("optimizer" + tail), optimizer_tensors(*v.optimizer, names_));
+    if (v.optimizer)
+      data::save_safetensors(writer.path("optimizer" + tail), optimizer_tensors(*v.optimizer, names_));
+    else
+      v.sharded->divided()->save(writer.path("optimizer" + tail));
     if (v.average)
       data::save_safetensors(writer.path("ema" + tail), average_tensors(*v.average, nn::parameter_names(*v.module)));
   }
+}
+
+void ModelTask::help_to_save() const {
+  for (const Variant& v : variants_)
+    if (!v.optimizer) v.sharded->divided()->help_to_save();
 }
 
 void ModelTask::load(const std::string& checkpoint, std::int64_t updates) {
@@ -249,9 +262,13 @@ void ModelTask::load(const std::string& checkpoint, std::int64_t updates) {
   for (std::size_t i = 0; i < variants_.size(); ++i) {
     Variant& v = variants_[i];
     const std::string tail = suffix(i) + ".safetensors";
-    load_model_and_optimizer(*v.module, join_path(checkpoint, "model" + tail), *v.optimizer, names_,
-                             join_path(checkpoint, "optimizer" + tail));
-    v.optimizer->set_steps(updates);
+    load_model(*v.module, join_path(checkpoint, "model" + tail));
+    const std::string state = join_path(checkpoint, "optimizer" + tail);
+    if (v.optimizer)
+      load_optimizer(*v.optimizer, names_, state);
+    else
+      v.sharded->divided()->load(state);
+    v.rule().set_steps(updates);
     if (v.average) load_average(*v.average, nn::parameter_names(*v.module), join_path(checkpoint, "ema" + tail));
   }
   const nlohmann::json state = read_checkpoint_state(checkpoint);

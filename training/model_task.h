@@ -42,6 +42,7 @@ public:
   nlohmann::ordered_json record(const MetricsContext& context) final;
   std::vector<std::string> checkpoint_files() const final;
   void save(const CheckpointWriter& writer) const override;
+  void help_to_save() const final;
   void load(const std::string& checkpoint, std::int64_t updates) override;
   void add_state(nlohmann::ordered_json& state) const final;
   void check_state(const nlohmann::json& state, const std::string& checkpoint) const final;
@@ -97,12 +98,16 @@ protected:
     permute::PermuteMode mode = permute::PermuteMode::none;
     std::shared_ptr<nn::Module> module = {};
     std::vector<Tensor> parameters = {};
-    std::unique_ptr<optim::Optimizer> optimizer = {};
+    std::unique_ptr<optim::Optimizer> optimizer = {}; ///< null where it is divided
     std::optional<optim::WeightAverage> average = {};
     std::unique_ptr<ShardedStep> sharded = {}; ///< where a batch has shards
     Sums sums = {}, average_sums = {};         ///< of the last step or test
+
+    optim::Optimizer& rule() const { return optimizer ? *optimizer : sharded->divided()->optimizer(); }
   };
-  /// Makes the samples of a step the present batch. Returns units.
+  /// Samples [first, last) of every batch are the only ones that loss_of() will be asked for.
+  virtual void take_part(std::int64_t, std::int64_t) {}
+  /// Makes the samples of a step the present batch. Returns units of the whole one.
   virtual std::int64_t draw_batch(std::int64_t step) = 0;
   /// The mean loss over samples [first, last) of the present batch, recorded by the open tape.
   virtual PartLoss loss_of(const Variant& variant, std::int64_t first, std::int64_t last, RandomKey dropout) = 0;

@@ -101,6 +101,11 @@ void add_steps(OptionTable<RunOptions>& t, const RunHelp& help) {
       .split_if([](const R& o) { return o.shards <= 1; },
                 "must be 0 or 1 with the encoder elsewhere: a step is one round trip there and back")
       .resumes(OnResume::free);
+  t.add(
+       "shard_optimizer", &R::shard_optimizer,
+       "With mpirun: each process keeps the optimiser's state of its part of the weights, updates it, and receives the "
+       "rest: less memory, the same bits")
+      .resumes(OnResume::beside);
   t.word("overlap", &R::overlap, overlap_named,
          "With mpirun: gradients leave while the backward pass goes on; off: behind it")
       .resumes(OnResume::beside);
@@ -231,7 +236,9 @@ void add_watching(OptionTable<RunOptions>& t, const RunHelp& help) {
 void add_run_folder(OptionTable<RunOptions>& t, const RunHelp& help) {
   using R = RunOptions;
   t.add("out", &R::out, help.out).names(OptionPath::run, OnResume::beside);
-  t.add("resume", &R::resume, "Go on from this run folder or checkpoint").names(OptionPath::run, OnResume::once);
+  t.add("resume", &R::resume,
+        "Go on from this run folder or checkpoint; auto: from what --out holds, if it holds a checkpoint")
+      .names(OptionPath::run, OnResume::once);
   t.add("overwrite", &R::overwrite, "Remove the run that the run folder holds; without this it is refused")
       .resumes(OnResume::once);
 }

@@ -52,6 +52,9 @@ struct RunOptions {
   /// two from the number of processes on, at least 8 where the batch has as many samples.
   std::int64_t shards = 0;
   Overlap overlap = Overlap::on; ///< of several processes
+  /// Several processes: each keeps the optimiser's state of its part of the weights, updates these, and receives the
+  /// rest. The same bits.
+  bool shard_optimizer = false;
   bool detect_anomaly = false; ///< look at every value; the first NaN or infinity is an error that says where it arose
   std::string optimizer = "adamw";
   double lr = 1e-3;

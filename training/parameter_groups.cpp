@@ -66,16 +66,21 @@ std::vector<optim::ParameterSettings> parameter_settings(const RunOptions& optio
   return all;
 }
 
-std::unique_ptr<optim::Optimizer> optimizer_for(const RunOptions& options, const nn::Module& module,
-                                                const std::vector<std::string>& trained) {
-  auto optimizer = optim::make_optimizer(options.optimizer, nn::parameters_named(module, trained), options.weight_decay,
-                                         options.eps);
+std::vector<optim::ParameterSettings> settings_of(const RunOptions& options, const nn::Module& module,
+                                                  const std::vector<std::string>& trained) {
   const std::vector<optim::ParameterSettings> all = parameter_settings(options, module);
   const std::vector<std::string> names = nn::parameter_names(module);
   std::vector<optim::ParameterSettings> settings;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (settings.size() < trained.size() && names[i] == trained[settings.size()]) settings.push_back(all[i]);
-  optimizer->set_settings(settings);
+  return settings;
+}
+
+std::unique_ptr<optim::Optimizer> optimizer_for(const RunOptions& options, const nn::Module& module,
+                                                const std::vector<std::string>& trained) {
+  auto optimizer = optim::make_optimizer(options.optimizer, nn::parameters_named(module, trained), options.weight_decay,
+                                         options.eps);
+  optimizer->set_settings(settings_of(options, module, trained));
   return optimizer;
 }
 

@@ -32,6 +32,10 @@ std::vector<std::int64_t> depths_of(const std::vector<std::string>& names);
 /// hidden features are `hidden`.
 std::vector<optim::ParameterSettings> parameter_settings(const RunOptions& options, const nn::Module& module);
 
+/// Those of the parameters called `trained` (in the module's order).
+std::vector<optim::ParameterSettings> settings_of(const RunOptions& options, const nn::Module& module,
+                                                  const std::vector<std::string>& trained);
+
 /// The optimiser that the options name, over the parameters of a module that are called `trained` (in the module's
 /// order), with their settings.
 std::unique_ptr<optim::Optimizer> optimizer_for(const RunOptions& options, const nn::Module& module,

@@ -121,6 +121,8 @@ void complete_shards(RunOptions& options, const distributed::Communicator& proce
         static_cast<std::int64_t>(std::max(std::bit_ceil(n), std::min<std::uint64_t>(8, std::bit_floor(batch))));
   need(options.shards == 0 || options.shards <= options.batch, options, options.shards,
        fmt::format("must be at most the batch of {}, not {}", options.batch, options.shards));
+  need(!options.shard_optimizer || options.shards > 0, options, options.shard_optimizer,
+       "divides the optimiser over processes: start them with mpirun");
   need(processes.alone() || options.shards >= processes.size(), options, options.shards,
        fmt::format("is {}, and there are {} processes: some would have nothing to do", options.shards, n));
 }

@@ -3,7 +3,9 @@
 #include "autograd/anomaly.h"
 #include "autograd/tape.h"
 #include "core/ops.h"
+#include "core/reduction.h"
 #include "distributed/communicator.h"
+#include "training/parameter_groups.h"
 
 #include <fmt/format.h>
 
@@ -44,16 +46,29 @@ std::vector<ShardValues> decoded(const std::vector<std::string>& of_processes, i
   return all;
 }
 
+distributed::GradientSumOptions sum_options(const RunOptions& options, const std::vector<Tensor>& parameters,
+                                            const std::vector<optim::ParameterSettings>& settings) {
+  distributed::GradientSumOptions o{.shards = static_cast<int>(options.shards),
+                                    .overlap = options.overlap == Overlap::on,
+                                    .divided = options.shard_optimizer,
+                                    .spread = reduction() == Reduction::exact}; // whose norm has no partial sums
+  if (options.shard_optimizer) o.whole = DividedOptimizer::whole_parameters(options, parameters, settings);
+  return o;
+}
+
 } // namespace
 
-ShardedStep::ShardedStep(distributed::Communicator& processes, const RunOptions& options,
-                         std::vector<Tensor> parameters)
-    : processes_(processes), parameters_(std::move(parameters)),
-      sum_(processes, parameters_,
-           {.shards = static_cast<int>(options.shards), .overlap = options.overlap == Overlap::on}) {}
+ShardedStep::ShardedStep(distributed::Communicator& processes, const RunOptions& options, const nn::Module& module,
+                         const std::vector<std::string>& names)
+    : processes_(processes), parameters_(nn::parameters_named(module, names)),
+      sum_(processes, parameters_, sum_options(options, parameters_, settings_of(options, module, names))) {
+  if (options.shard_optimizer)
+    divided_ = std::make_unique<DividedOptimizer>(processes, sum_, options, parameters_,
+                                                  settings_of(options, module, names), names);
+}
 
-bool ShardedStep::take(optim::Optimizer& optimizer, const RunOptions& options, const StepContext& context,
-                       LossOfPart loss_of, StepSums& sums, const std::string& who) {
+bool ShardedStep::take(optim::Optimizer* optimizer, const RunOptions& options, const StepContext& context,
+                       LossOfPart loss_of, StepSums& sums, bool& torn, const std::string& who) {
   std::optional<DetectAnomaly> watch;
   if (options.detect_anomaly) watch.emplace();
   const auto shards = static_cast<int>(options.shards);
@@ -94,10 +109,19 @@ bool ShardedStep::take(optim::Optimizer& optimizer, const RunOptions& options, c
   if (!guard.check_loss(mean, who)) return false;
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) gradients[i] = gradients[i].to(parameters_[i].device());
-  const double norm =
-      options.clip > 0.0 ? optim::clip_gradients(gradients, options.clip) : optim::gradient_norm(gradients);
+  if (!divided_) {
+    const double norm =
+        options.clip > 0.0 ? optim::clip_gradients(gradients, options.clip) : optim::gradient_norm(gradients);
+    if (!guard.check_gradients(norm, mean, who)) return false;
+    optimizer->step(gradients, context.lr);
+    return true;
+  }
+  const double norm = divided_->norm(gradients);
   if (!guard.check_gradients(norm, mean, who)) return false;
-  optimizer.step(gradients, context.lr);
+  torn = true;
+  const double scale = options.clip > 0.0 ? std::min(1.0, options.clip / (norm + 1e-6)) : 1.0; // clip_gradients()
+  divided_->step(gradients, scale, context.lr);
+  torn = false;
   return true;
 }
 

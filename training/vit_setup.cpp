@@ -112,7 +112,10 @@ void VitTask::open_loaders() {
   l.dtype = o_->dtype;
   l.normalization = pixels();
   l.augmentation = augmentation_of(*o_, material_.train.height(), material_.train.channels());
+  l.first = part_begin_;
+  l.last = part_end_;
   loader_.emplace(material_.train, l);
+  l.first = l.last = 0;
   l.drop_last = false;
   l.shuffle = false;
   l.augmentation = {};

@@ -75,6 +75,13 @@ void VitTask::seek(std::int64_t step) {
   loader_->seek(step / loader_->batches_per_epoch(), step % loader_->batches_per_epoch());
 }
 
+void VitTask::take_part(std::int64_t first, std::int64_t last) {
+  if (data::Mixing{o_->mixup, o_->cutmix}.any()) return; // an image is blended with any other of its batch
+  part_begin_ = first;
+  part_end_ = last;
+  open_loaders();
+}
+
 Tensor VitTask::rows(std::int64_t first_sample, std::int64_t samples, data::Split split) const {
   for (const Variant& v : all_variants())
     if (permute::permutes_rows(v.mode)) return encoder_.rows(first_sample, samples, o_->model.tokens(), split);
@@ -94,7 +101,8 @@ Samples VitTask::made_samples(std::int64_t step) {
     samples.images = std::move(mixed.images);
     samples.shares = std::move(mixed.targets);
   }
-  samples.rows = rows(step * o_->batch, samples.size(), data::Split::train);
+  samples.rows = rows(step * o_->batch, o_->batch, data::Split::train); // the whole batch's: one draw
+  if (samples.rows.defined()) samples.rows = samples.rows.slice(0, part_begin_, part_begin_ + samples.size());
   if (teacher_) samples.taught = teacher_->classes(samples.images);
   return samples;
 }
@@ -123,7 +131,7 @@ std::int64_t VitTask::draw_batch(std::int64_t step) {
     if (before->error) std::rethrow_exception(before->error);
     samples_ = before->samples.with(before->tensors->take());
   }
-  return samples_.size();
+  return o_->batch;
 }
 
 Tensor VitTask::hidden(const Variant& v, const Tensor& images, const Tensor& rows, RandomKey dropout,
@@ -136,7 +144,7 @@ Tensor VitTask::hidden(const Variant& v, const Tensor& images, const Tensor& row
 PartLoss VitTask::loss_of(const Variant& v, std::int64_t first, std::int64_t last, RandomKey) {
   RandomKey dropout = dropout_key(o_->seed, batch_step_);
   if (first > 0) dropout = dropout.fold((std::uint64_t{1} << 32) + static_cast<std::uint64_t>(first));
-  const Samples samples = samples_.cut(first, last);
+  const Samples samples = samples_.cut(first - part_begin_, last - part_begin_);
   const Tensor z = hidden(v, samples.images, samples.rows, dropout, batch_step_);
   const auto [logits, loss] = apply_head(vit_of(v), z, samples, o_->label_smoothing);
   make_ahead(batch_step_ + 1); // while the device computes what is queued

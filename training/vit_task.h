@@ -66,6 +66,7 @@ public:
   std::unique_ptr<nn::Vit> whole_model() const;
 
 protected:
+  void take_part(std::int64_t first, std::int64_t last) override;
   std::int64_t draw_batch(std::int64_t step) override;
   PartLoss loss_of(const Variant& variant, std::int64_t first, std::int64_t last, RandomKey) override;
   std::int64_t test_batches() const override { return test_loader_->batches_per_epoch(); }
@@ -101,9 +102,10 @@ private:
   Material material_;
   std::unique_ptr<Teacher> teacher_; ///< null: labels teach
   std::optional<data::Loader> loader_, test_loader_;
-  std::int64_t loader_step_ = 0; ///< which step its next batch is for
-  std::int64_t batch_step_ = 0;  ///< which step `samples_` is of
-  Samples samples_;              ///< the present batch
+  std::int64_t loader_step_ = 0;               ///< which step its next batch is for
+  std::int64_t batch_step_ = 0;                ///< which step `samples_` is of
+  Samples samples_;                            ///< the present batch, from sample `part_begin_` on
+  std::int64_t part_begin_ = 0, part_end_ = 0; ///< what is made of a batch; end 0: all
   /// The batch of a step to come, on its way to the device.
   struct Ahead {
     std::int64_t step = 0;

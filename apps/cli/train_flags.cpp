@@ -132,6 +132,11 @@ nlohmann::json TrainFlags::given() const {
   for (const auto& [key, value] : defaults_.items())
     if (values_.contains(key) && app_.count(flag_of(key)) > 0)
       found[key] = typed(flag_of(key), values_.at(key), nlohmann::json(value));
+  for (const auto& [key, value] : settled_)
+    if (value)
+      found[key] = *value;
+    else
+      found.erase(key);
   return found;
 }
 

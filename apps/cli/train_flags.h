@@ -12,7 +12,9 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace eg::cli {
@@ -37,6 +39,8 @@ public:
   /// What was given on the command line, typed as the defaults are. Throws UsageError that names the flag, also for a
   /// flag of another model.
   nlohmann::json given() const;
+  /// Has a flag that was given count as given with this value; with none, as not given.
+  void settle(const std::string& key, std::optional<std::string> value) { settled_[key] = std::move(value); }
   /// Throws ValueError, beginning with `source`, for a key of a config that other models have and this one has not, or
   /// that is an option of the verb and not of the model.
   void refuse_foreign_keys(const nlohmann::json& config, const std::string& source) const;
@@ -62,7 +66,8 @@ private:
   CommandFiles& files_;
   std::string model_;
   nlohmann::ordered_json defaults_;
-  std::map<std::string, std::string> values_;  ///< by key; empty where a flag is a switch
+  std::map<std::string, std::string> values_; ///< by key; empty where a flag is a switch
+  std::map<std::string, std::optional<std::string>> settled_;
   std::map<std::string, std::string> foreign_; ///< keys of other models alone, and whose they are
 };
 

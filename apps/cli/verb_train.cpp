@@ -4,11 +4,13 @@
 #include "apps/cli/shell/output.h"
 #include "apps/cli/train_job.h"
 
+#include "distributed/communicator.h"
 #include "training/checkpoint.h"
 
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 namespace eg::cli {
 
@@ -35,6 +37,26 @@ void refuse_idle_flags(const TrainRequest& request, FunctionRef<std::string(cons
   }
 }
 
+namespace {
+
+/// --resume auto: goes on from the run in --out where it has a checkpoint, and begins it otherwise, so that a job that
+/// is started again is one command.
+void settle_automatic_resume(TrainFlags& flags, const CommonOptions& common) {
+  using training::RunOptions;
+  const char* const resume = training::option_key(&RunOptions::resume);
+  const char* const out = training::option_key(&RunOptions::out);
+  const nlohmann::json given = flags.given();
+  if (given.value(resume, "") != "auto") return;
+  const std::string folder = given.value(out, "");
+  if (folder.empty()) throw UsageError("--resume auto needs --out: the folder that the run is begun and gone on in");
+  bool there = !training::checkpoint_steps(folder).empty();
+  if (common.processes != nullptr) there = common.processes->decided(there);
+  flags.settle(resume, there ? std::optional(folder) : std::nullopt);
+  if (there) flags.settle(out, std::nullopt);
+}
+
+} // namespace
+
 Job declare_train(CLI::App& app, const CommonOptions& common) {
   auto model = std::make_shared<std::string>();
   auto config = std::make_shared<std::string>();
@@ -50,6 +72,7 @@ Job declare_train(CLI::App& app, const CommonOptions& common) {
   auto flags = std::make_shared<TrainFlags>(app, common, named);
   if (named.empty()) app.footer("The options of each model: equigrad train MODEL --help");
   return [model, config, flags, &common, &app]() -> int {
+    settle_automatic_resume(*flags, common);
     const TrainRequest request{.model = *model,
                                .config = *config,
                                .given = flags->given(),

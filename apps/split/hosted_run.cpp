@@ -276,8 +276,8 @@ void HostedRun::require_restorable(const training::EncoderRecipe& recipe, const 
 
 void HostedRun::load(const std::string& checkpoint) {
   const nlohmann::json state = verified_state(checkpoint, recipe_, place_);
-  training::load_model_and_optimizer(blocks_, join_path(checkpoint, "model.safetensors"), *optimizer_, names_,
-                                     join_path(checkpoint, "optimizer.safetensors"));
+  training::load_model(blocks_, join_path(checkpoint, "model.safetensors"));
+  training::load_optimizer(*optimizer_, names_, join_path(checkpoint, "optimizer.safetensors"));
   optimizer_->set_steps(state["updates"].get<std::int64_t>());
   step_ = state["step"].get<std::int64_t>();
   const auto found = [&](const char* key) -> std::optional<std::int64_t> {
