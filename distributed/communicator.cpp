@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -204,6 +205,7 @@ public:
     }).get();
   }
   bool closed() const { return closed_; }
+  std::int64_t sent() const { return sent_; }
 
   // --- what work uses, on the communication thread ---
   int rank() const override { return transport_->rank(); }
@@ -214,8 +216,10 @@ public:
   }
   void exchange(std::span<const Out> out, std::span<const In> in) override {
     std::vector<std::unique_ptr<Transport::Request>> requests;
-    for (const Out& o : out)
+    for (const Out& o : out) {
       requests.push_back(transport_->send(o.to, tag_, o.bytes.data(), static_cast<std::int64_t>(o.bytes.size())));
+      sent_ += static_cast<std::int64_t>(o.bytes.size());
+    }
     std::vector<bool> begun(in.size());
     std::size_t waiting = in.size();
     Backoff backoff;
@@ -357,6 +361,7 @@ private:
   std::optional<int> abort_code_;
   bool ended_ = false;
   std::atomic<bool> closed_ = false;
+  std::atomic<std::int64_t> sent_ = 0;
 
   int number_ = 0, tag_ = 0;
   std::deque<Transport::Arrival> kept_; ///< messages of the process before, found while it was listened to
@@ -401,7 +406,7 @@ std::future<std::vector<std::string>> Communicator::gather_later(std::string min
   });
 }
 
-std::vector<std::string> Communicator::gather(std::string mine) { return gather_later(std::move(mine)).get(); }
+std::vector<std::string> Communicator::gather(std::string mine) { return wait(gather_later(std::move(mine))); }
 
 std::string Communicator::broadcast(std::string bytes) {
   if (!worker_) return bytes;
@@ -416,14 +421,12 @@ std::string Communicator::broadcast(std::string bytes) {
 
 void Communicator::broadcast(std::span<std::byte> bytes) {
   if (!worker_) return;
-  worker_
-      ->post([bytes](Link& link) {
-        for (std::size_t begin = 0; begin < bytes.size(); begin += broadcast_piece) {
-          link.begin(Kind::broadcast);
-          broadcast_on(link, bytes.subspan(begin, std::min(broadcast_piece, bytes.size() - begin)));
-        }
-      })
-      .get();
+  wait(worker_->post([bytes](Link& link) {
+    for (std::size_t begin = 0; begin < bytes.size(); begin += broadcast_piece) {
+      link.begin(Kind::broadcast);
+      broadcast_on(link, bytes.subspan(begin, std::min(broadcast_piece, bytes.size() - begin)));
+    }
+  }));
 }
 
 bool Communicator::any(bool mine) {
@@ -449,6 +452,8 @@ std::future<void> Communicator::post(std::function<void(Link&)> work) {
   done.set_value();
   return done.get_future();
 }
+
+Communicator::Traffic Communicator::traffic() const { return {waited_.count(), worker_ ? worker_->sent() : 0}; }
 
 void Communicator::finish() {
   if (worker_ && !worker_->closed()) worker_->close();

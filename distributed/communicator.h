@@ -101,6 +101,20 @@ public:
   void barrier();
   /// Has the communication thread do collective work after what was posted before.
   std::future<void> post(std::function<void(Link&)> work);
+  /// The result of what was posted; the time until it is there counts as waited.
+  template <class T> T wait(std::future<T> result) {
+    const auto begin = std::chrono::steady_clock::now();
+    result.wait();
+    waited_ += std::chrono::steady_clock::now() - begin;
+    return result.get();
+  }
+
+  /// What communication has cost this process so far.
+  struct Traffic {
+    double waited = 0.0;   ///< seconds in which the calling thread waited for other processes: what no work hides
+    std::int64_t sent = 0; ///< bytes, without those of heartbeats
+  };
+  Traffic traffic() const;
 
   /// Waits for all processes, then ends the transport. Nothing is exchanged afterwards.
   void finish();
@@ -113,6 +127,7 @@ private:
   int rank_ = 0, size_ = 1;
   std::string name_;
   std::vector<Process> processes_;
+  Seconds waited_{0};
 };
 
 /// This process.

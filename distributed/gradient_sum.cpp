@@ -318,7 +318,7 @@ void GradientSum::spread(Link& link, const Bucket& bucket) {
 
 std::vector<Tensor> GradientSum::finish() {
   if (!processes_.alone()) post_ready_buckets();
-  for (std::future<void>& work : pending_) work.get();
+  for (std::future<void>& work : pending_) processes_.wait(std::move(work));
   pending_.clear();
   std::vector<Tensor> result(shapes_.size());
   for (std::size_t i = 0; i < shapes_.size(); ++i)
@@ -332,27 +332,25 @@ void GradientSum::gather_parameters(const std::vector<Tensor>& parameters) {
   const auto size = static_cast<std::int64_t>(size_of(dtype_));
   std::vector<std::byte*> places;
   for (const Tensor& p : parameters) places.push_back(writable_bytes(p));
-  processes_
-      .post([&](Link& link) {
-        for (const Bucket& bucket : buckets_) {
-          link.begin(Kind::weights);
-          std::vector<Link::Out> out;
-          std::vector<Link::In> in;
-          for (const Range& range : bucket.ranges)
-            for (const ParameterPart& piece : pieces_of(range)) {
-              const std::span<std::byte> bytes{places[piece.parameter] + piece.begin * size,
-                                               static_cast<std::size_t>((piece.end - piece.begin) * size)};
-              if (range.owner != link.rank()) {
-                in.push_back({range.owner, bytes});
-                continue;
-              }
-              for (int p = 0; p < link.size(); ++p)
-                if (p != link.rank()) out.push_back({p, bytes});
-            }
-          link.exchange(out, in);
+  processes_.wait(processes_.post([&](Link& link) {
+    for (const Bucket& bucket : buckets_) {
+      link.begin(Kind::weights);
+      std::vector<Link::Out> out;
+      std::vector<Link::In> in;
+      for (const Range& range : bucket.ranges)
+        for (const ParameterPart& piece : pieces_of(range)) {
+          const std::span<std::byte> bytes{places[piece.parameter] + piece.begin * size,
+                                           static_cast<std::size_t>((piece.end - piece.begin) * size)};
+          if (range.owner != link.rank()) {
+            in.push_back({range.owner, bytes});
+            continue;
+          }
+          for (int p = 0; p < link.size(); ++p)
+            if (p != link.rank()) out.push_back({p, bytes});
         }
-      })
-      .get();
+      link.exchange(out, in);
+    }
+  }));
 }
 
 } // namespace eg::distributed

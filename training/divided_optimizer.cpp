@@ -162,12 +162,10 @@ Tensor DividedOptimizer::gathered(const State& state) const {
   for (int p = 1; processes_.first() && p < processes_.size(); ++p)
     for (const ParameterPart& part : sum_.part_of(p))
       if (part.parameter == state.parameter) in.push_back({p, {to + (uncut ? 0 : part.begin * size), bytes_of(part)}});
-  processes_
-      .post([&](Link& link) {
-        link.begin(distributed::Kind::state);
-        link.exchange(out, in);
-      })
-      .get();
+  processes_.wait(processes_.post([&](Link& link) {
+    link.begin(distributed::Kind::state);
+    link.exchange(out, in);
+  }));
   return whole;
 }
 

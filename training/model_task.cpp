@@ -1,6 +1,7 @@
 #include "training/model_task.h"
 
 #include "core/base/bytes.h"
+#include "core/base/crc32c.h"
 #include "core/device/device.h"
 #include "core/ops.h"
 #include "data/safetensors.h"
@@ -238,6 +239,7 @@ std::vector<std::string> ModelTask::checkpoint_files() const {
 
 void ModelTask::save(const CheckpointWriter& writer) const {
   require_whole();
+  require_same_weights();
   encoder_.save(step_, writer.best());
   for (std::size_t i = 0; i < variants_.size(); ++i) {
     const Variant& v = variants_[i];
@@ -252,7 +254,25 @@ void ModelTask::save(const CheckpointWriter& writer) const {
   }
 }
 
+void ModelTask::require_same_weights() const {
+  if (processes_ == nullptr || processes_->alone()) return;
+  const PauseRecording pause;
+  std::uint32_t crc = 0;
+  const auto add = [&crc](const Tensor& value) {
+    const Tensor packed = value.to(Device::cpu()).contiguous();
+    crc = crc32c({reinterpret_cast<const std::uint8_t*>(packed.bytes()),
+                  static_cast<std::size_t>(packed.numel()) * size_of(packed.dtype())},
+                 crc);
+  };
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    for (const auto& [name, value] : variants_[i].module->state_dict()) add(value);
+    for (const Tensor& value : average(i)) add(value);
+  }
+  processes_->require_same("a weight", fmt::format("{:08x}", crc));
+}
+
 void ModelTask::help_to_save() const {
+  require_same_weights();
   for (const Variant& v : variants_)
     if (!v.optimizer) v.sharded->divided()->help_to_save();
 }

@@ -155,6 +155,8 @@ protected:
   std::int64_t total_steps() const { return options_.steps > 0 ? options_.steps : options_.epochs * steps_per_epoch(); }
   /// "" of the main variant, "_none" of a plain one beside it.
   std::string suffix(std::size_t variant) const;
+  /// Throws DistributedError where a process has other weights than process 0.
+  void require_same_weights() const;
   const std::vector<std::string>& learning() const { return names_; }
   PermutedEncoder encoder_;
   DataFingerprint data_fingerprint_; ///< what checkpoints remember of the data

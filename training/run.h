@@ -55,6 +55,7 @@ public:
   /// Writes <out>/checkpoints/step-N: complete or not at all. Returns the folder.
   std::string save_checkpoint();
 
+  const distributed::Communicator& processes() const { return processes_; }
   std::int64_t step() const { return step_; }
   std::int64_t total() const { return total_; }
   std::int64_t epoch_of(std::int64_t step) const;

@@ -97,7 +97,7 @@ bool ShardedStep::take(optim::Optimizer* optimizer, const RunOptions& options, c
   }
   std::vector<Tensor> gradients = sum_.finish();
   double total = 0.0;
-  for (const ShardValues& shard : decoded(values.get(), shards)) {
+  for (const ShardValues& shard : decoded(processes_.wait(std::move(values)), shards)) {
     total += shard.loss;
     sums.loss += shard.sums.loss;
     sums.correct += shard.sums.correct;

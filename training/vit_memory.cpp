@@ -7,13 +7,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 namespace eg::training {
 namespace {
 
-/// State of the optimiser and the average of the weights, in parameters.
-int copies_of_state(const VitOptions& o) {
-  return optim::rule_traits(o.optimizer).state_per_element + (o.ema > 0.0 ? 1 : 0);
+/// State of the optimiser and the average of the weights that one of `processes` has, in parameters.
+double copies_of_state(const VitOptions& o, int processes) {
+  const double state = optim::rule_traits(o.optimizer).state_per_element;
+  return state / (o.shard_optimizer ? processes : 1) + (o.ema > 0.0 ? 1 : 0);
+}
+
+/// Sums of gradients that exist at once.
+int copies_of_gradients(const VitOptions& o, int processes) {
+  if (o.shards == 0) return o.accumulate > 1 ? 2 : updates_in_backward(o) ? 0 : 1;
+  // One for every level of the tree over a process's shards; one part alone is added to its sibling at once.
+  const auto own = static_cast<std::uint64_t>((o.shards + processes - 1) / processes);
+  const int levels = static_cast<int>(std::bit_width(own)) - 1;
+  return o.accumulate > 1 ? levels + 1 : std::max(1, levels);
 }
 
 std::size_t variant_count(const VitOptions& o) { return o.variants.empty() ? (o.twin ? 2 : 1) : o.variants.size(); }
@@ -57,12 +69,17 @@ double pixels_of(const nn::VitConfig& c) {
   return static_cast<double>(c.channels) * static_cast<double>(c.image) * static_cast<double>(c.image);
 }
 
-double bytes_of_image(const VitOptions& o) {
-  return static_cast<double>(size_of(o.dtype)) * (activation_elements(o.model) + batches_ready * pixels_of(o.model));
+/// Images that pass through the model at once.
+double part_of_batch(const VitOptions& o) {
+  const std::int64_t shards = std::max<std::int64_t>(o.shards, 1);
+  const std::int64_t shard = (o.batch + shards - 1) / shards;
+  return static_cast<double>((shard + o.accumulate - 1) / o.accumulate);
 }
 
-/// Images that pass through the model at once.
-double part_of_batch(const VitOptions& o) { return static_cast<double>((o.batch + o.accumulate - 1) / o.accumulate); }
+/// Images that this process's loader reads for a step.
+double images_of_step(const VitOptions& o, int processes) {
+  return static_cast<double>((o.batch + processes - 1) / processes);
+}
 
 /// A count of bytes; what is beyond any machine becomes 2^60.
 std::size_t whole(double bytes) { return static_cast<std::size_t>(std::min(bytes, 0x1p60)); }
@@ -72,37 +89,45 @@ std::string size_text(std::size_t bytes) {
   return mebi < 1024.0 ? fmt::format("{:.0f} MiB", mebi) : fmt::format("{:.1f} GiB", mebi / 1024.0);
 }
 
+/// The largest batch below options.batch that fits in `limit` bytes; 0: none.
+std::int64_t batch_that_fits(VitOptions o, std::size_t images, std::size_t limit, int processes) {
+  std::int64_t fits = 0, exceeds = o.batch; // estimates grow with the batch
+  while (exceeds - fits > 1) {
+    o.batch = fits + (exceeds - fits) / 2;
+    (estimate_memory(o, images, processes).total() <= limit ? fits : exceeds) = o.batch;
+  }
+  return fits < std::max<std::int64_t>(o.shards, 1) * o.accumulate ? 0 : fits;
+}
+
 } // namespace
 
-MemoryEstimate estimate_memory(const VitOptions& o, std::size_t images) {
+MemoryEstimate estimate_memory(const VitOptions& o, std::size_t images, int processes) {
   const auto element = static_cast<double>(size_of(o.dtype));
   const double weights = parameter_elements(o.model) * element;
-  const auto batch = static_cast<double>(o.batch);
-  const auto copies = static_cast<double>(variant_count(o)) * static_cast<double>(1 + copies_of_state(o));
+  const double copies = static_cast<double>(variant_count(o)) * (1 + copies_of_state(o, processes));
   MemoryEstimate estimate;
   // Every variant keeps weights and state; gradients exist for one at a time, and their sum beside them; none side by
   // side where the backward pass updates.
-  const int gradients = o.accumulate > 1 ? 2 : updates_in_backward(o) ? 0 : 1;
-  estimate.parameters = whole(weights * (copies + gradients));
+  estimate.parameters = whole(weights * (copies + copies_of_gradients(o, processes)));
   estimate.activations = whole(part_of_batch(o) * element * activation_elements(o.model));
-  estimate.input = whole(static_cast<double>(images) + batch * element * batches_ready * pixels_of(o.model));
+  estimate.input =
+      whole(static_cast<double>(images) + images_of_step(o, processes) * element * batches_ready * pixels_of(o.model));
   return estimate;
 }
 
-void require_memory(const VitOptions& o, std::size_t images, std::size_t limit) {
-  const MemoryEstimate need = estimate_memory(o, images);
+void require_memory(const VitOptions& o, std::size_t images, std::size_t limit, int processes) {
+  const MemoryEstimate need = estimate_memory(o, images, processes);
   if (need.total() <= limit) return;
-  const std::size_t fixed = need.parameters + images;
-  const std::size_t fits =
-      fixed < limit ? static_cast<std::size_t>(static_cast<double>(limit - fixed) / bytes_of_image(o)) : 0;
+  const std::int64_t fits = batch_that_fits(o, images, limit, processes);
   std::string remedy = fits > 0 ? fmt::format("--batch {} would fit", fits)
                                 : "no batch would fit: use a smaller --dim, --layers or --mlp";
   VitOptions cut = o;
   cut.accumulate = o.batch;
-  if (o.accumulate < o.batch && estimate_memory(cut, images).total() <= limit) remedy += ", and so would --accumulate";
+  if (o.accumulate < o.batch && estimate_memory(cut, images, processes).total() <= limit)
+    remedy += ", and so would --accumulate";
   cut.accumulate = o.accumulate;
   cut.model.encoder.checkpoint = true;
-  if (!o.model.encoder.checkpoint && estimate_memory(cut, images).total() <= limit)
+  if (!o.model.encoder.checkpoint && estimate_memory(cut, images, processes).total() <= limit)
     remedy += ", and so would --checkpoint-blocks";
   throw MemoryError(fmt::format("train: batch {} needs about {} (weights, gradients and optimiser state {}, "
                                 "activations {}, images {}), the limit is {}; {}",

@@ -221,10 +221,11 @@ VitTrainer::Parts VitTrainer::parts_of(VitOptions options, std::unique_ptr<Run> 
   VitOptions here = options;
   if (split.encoder) here.model.layers = 0;
   const Device device = device::usable(options.device);
+  const int processes = run->processes().size();
   if (device.is_cpu())
-    require_memory(here, image_bytes(train) + image_bytes(test), allocator::limit());
+    require_memory(here, image_bytes(train) + image_bytes(test), allocator::limit(), processes);
   else // which the images do not share
-    require_memory(here, 0, device::memory_limit(device));
+    require_memory(here, 0, device::memory_limit(device), processes);
   auto task = std::make_unique<VitTask>(std::make_unique<const VitOptions>(options),
                                         VitTask::Material{std::move(train), std::move(test), std::move(start)}, split);
   if (task->folder_config().is_null())

@@ -85,10 +85,11 @@ struct MemoryEstimate {
   std::size_t total() const { return parameters + activations + input; }
 };
 /// From the model's sizes and the batch alone: about the allocator's peak, from a tenth below it to a fifth above. A
-/// teacher, and the model that a run begins from, come on top. `images`: bytes of the data.
-MemoryEstimate estimate_memory(const VitOptions& options, std::size_t images = 0);
+/// teacher, and the model that a run begins from, come on top. `images`: bytes of the data. Of one of `processes`, with
+/// options.shards > 0 where there are several.
+MemoryEstimate estimate_memory(const VitOptions& options, std::size_t images = 0, int processes = 1);
 /// Throws MemoryError with the estimate, the limit and what would fit, when the step does not fit in `limit` bytes.
-void require_memory(const VitOptions& options, std::size_t images, std::size_t limit);
+void require_memory(const VitOptions& options, std::size_t images, std::size_t limit, int processes = 1);
 
 /// The encoder's output for images whose tokens pass it permuted, permuted back: P_R^T Enc(P_R F1(x) P_C) P_C^T; see
 /// permuted_logits.

@@ -211,6 +211,15 @@ void add_without_key(nlohmann::json& json, Trainer& trainer, bool talks) {
   if (talks) say(fmt::format("without the key: {}\n", values_text(r.loss, r.accuracy)));
 }
 
+/// What several processes cost this one.
+void add_traffic(nlohmann::json& json, const CommonOptions& common) {
+  if (common.processes == nullptr || common.processes->alone()) return;
+  const distributed::Communicator::Traffic traffic = common.processes->traffic();
+  json["processes"] = common.processes->size();
+  json["waited_seconds"] = traffic.waited;
+  json["sent_bytes"] = traffic.sent;
+}
+
 } // namespace
 
 int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model,
@@ -233,6 +242,7 @@ int train_to_end(Trainer& trainer, const TrainRequest& request, const std::strin
       say(fmt::format("{}, run folder {}{}{}{}\n", how, out, model.empty() ? "" : ", model ", model,
                       best_words(result.best, result.steps, out)));
     nlohmann::json json = result_of ? result_of(result) : result_json(result, trainer, out);
+    add_traffic(json, common);
     if (split != nullptr) {
       add_without_key(json, trainer, common.talks());
       split->result(json);

@@ -52,6 +52,48 @@ TEST_CASE("training: the memory estimate is near the allocator's peak, and too l
   CHECK(message_of([&] { require_memory(full, 0, 1000); }).find("no batch would fit") != std::string::npos);
 }
 
+TEST_CASE("training: the memory of a batch in shards is near the estimate, and less where processes divide it") {
+  VitOptions o = small();
+  o.size = 32;
+  o.train_limit = 200;
+  o.batch = 64;
+  o.steps = 2;
+  o.shards = 8;
+  o.model.patch = 4;
+  o.model.layers = 4;
+  o.model.encoder = {.dim = 64, .heads = 4, .mlp = 128};
+  const std::size_t before = allocator::stats().live_bytes;
+  allocator::reset_peak();
+  VitTrainer trainer(o);
+  trainer.train_step();
+  const auto peak = static_cast<double>(allocator::stats().peak_bytes - before);
+  VitOptions sharded = trainer.options();
+  const MemoryEstimate one = estimate_memory(sharded);
+  CAPTURE(peak);
+  CHECK(static_cast<double>(one.total()) > 0.8 * peak);
+  CHECK(static_cast<double>(one.total()) < 1.3 * peak);
+
+  VitOptions uncut = sharded;
+  uncut.shards = 0;
+  CHECK(one.activations * 7 < estimate_memory(uncut).activations);
+  sharded.shard_optimizer = true;
+  const MemoryEstimate quarter = estimate_memory(sharded, 0, 4);
+  CHECK(quarter.parameters < one.parameters);
+  CHECK(quarter.input * 4 == one.input);
+  CHECK(quarter.activations == one.activations);
+
+  sharded.batch = 1 << 14;
+  const std::size_t limit = std::size_t{256} << 20;
+  const std::string text = message_of([&] { require_memory(sharded, 0, limit, 4); });
+  const std::size_t at = text.find("--batch ");
+  REQUIRE(at != std::string::npos);
+  sharded.batch = std::stoll(text.substr(at + 8));
+  CHECK(message_of([&] { require_memory(sharded, 0, limit, 4); }).empty());
+  CHECK_FALSE(message_of([&] { require_memory(sharded, 0, limit); }).empty()); // one process alone has more to hold
+  sharded.batch += 1;
+  CHECK_FALSE(message_of([&] { require_memory(sharded, 0, limit, 4); }).empty());
+}
+
 TEST_CASE("training: checkpointed blocks give the same weights bit for bit, in less memory, near the estimate") {
   VitOptions o = small();
   o.size = 32;
