@@ -16,6 +16,8 @@ namespace {
 
 /// Elements of a chunk of a loop.
 constexpr std::int64_t grain = 32768;
+/// Fewest elements that one process owns together: a message for less is mostly its own cost.
+constexpr std::int64_t smallest_unit = 2048;
 
 template <class T> void add_elements(T* to, const T* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
@@ -85,20 +87,23 @@ void GradientSum::lay_out() {
     std::size_t parameter;
     std::int64_t begin, end;
   };
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  const int n = processes_.size();
+  // Of many processes each owns some of every bucket where it may.
+  const std::int64_t step =
+      options_.divided ? unit : std::clamp<std::int64_t>(options_.bucket_bytes / (size * n), smallest_unit, unit);
   std::vector<Unit> units;
   for (const std::size_t i : order_) {
     offsets_[i] = total_;
     const std::int64_t elements = shapes_[i].numel();
     const bool whole = options_.divided && !options_.whole.empty() && options_.whole[i];
     for (std::int64_t begin = 0; begin < elements;) {
-      const std::int64_t end = whole ? elements : std::min(elements, begin + unit);
+      const std::int64_t end = whole ? elements : std::min(elements, begin + step);
       units.push_back({i, total_ + begin, total_ + end});
       begin = end;
     }
     total_ += elements;
   }
-  const auto size = static_cast<std::int64_t>(size_of(dtype_));
-  const int n = processes_.size();
   std::vector<std::int64_t> load(static_cast<std::size_t>(n));
   const bool some_whole = std::find(options_.whole.begin(), options_.whole.end(), true) != options_.whole.end();
   for (std::size_t begin = 0; begin < units.size();) {

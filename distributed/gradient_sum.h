@@ -37,7 +37,7 @@ struct ParameterPart {
 /// least once, and 1/N of a bucket for each other process.
 class GradientSum {
 public:
-  /// Elements of a parameter that one process owns together, from its first element on.
+  /// Elements of a parameter that one process owns together, from its first element on, where `divided`.
   static constexpr std::int64_t unit = 32768;
 
   /// Throws ValueError for shards that are no power of two, fewer than the processes; DTypeError unless all parameters
