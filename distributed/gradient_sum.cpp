@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 namespace eg::distributed {
@@ -36,6 +37,20 @@ void add(DType dtype, std::byte* to, const std::byte* from, std::int64_t count) 
   parallel::for_each(count, grain, [&](std::int64_t begin, std::int64_t end) {
     add_serially(dtype, to + begin * size, from + begin * size, end - begin);
   });
+}
+
+/// What adding zeros to `to` gives: -0 becomes +0.
+void add_zeros(DType dtype, std::byte* to, std::int64_t count) {
+  const auto each = [count](auto* values) {
+    using T = std::remove_pointer_t<decltype(values)>;
+    parallel::for_each(count, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) values[i] += T(0);
+    });
+  };
+  if (dtype == DType::f32)
+    each(reinterpret_cast<float*>(to));
+  else
+    each(reinterpret_cast<double*>(to));
 }
 
 void copy(DType dtype, std::byte* to, const std::byte* from, std::int64_t count) {
@@ -174,7 +189,7 @@ void GradientSum::add(int shard, bool first_part, bool last_part, FunctionRef<vo
   if (first_part) {
     // One part alone is added to its sibling at once: the same sum without a tensor of its own.
     const bool at_once = last_part && !sums_.empty() && leaf.is_sibling_of(sums_.back().node);
-    part_.adds = at_once;
+    part_.adds = part_.is_leaf = at_once;
     if (at_once) {
       sums_.back().node = leaf.parent();
     } else {
@@ -185,6 +200,7 @@ void GradientSum::add(int shard, bool first_part, bool last_part, FunctionRef<vo
     }
   } else {
     part_.adds = true;
+    part_.is_leaf = false;
   }
   part_.joins = 0;
   part_.leaves = last_part && shard + 1 == range_.last;
@@ -213,6 +229,8 @@ void GradientSum::take(std::size_t i, const Tensor& gradient) {
     (part_.adds ? distributed::add : copy)(dtype_, to, packed.bytes(), count);
   } else if (!part_.adds) {
     std::memset(to, 0, static_cast<std::size_t>(count) * size_of(dtype_));
+  } else if (part_.is_leaf) {
+    add_zeros(dtype_, to, count); // as where its leaf has a flat tensor of its own
   }
   for (std::size_t j = 0, top = sums_.size() - 1; j < part_.joins; ++j, --top)
     distributed::add(dtype_, at(sums_[top - 1], begin), at(sums_[top], begin), count);

@@ -109,6 +109,7 @@ private:
   std::vector<Tensor> spare_; ///< flat tensors that are not in use
   struct Part {
     bool adds = false;     ///< to what the flat tensor holds
+    bool is_leaf = false;  ///< where it adds: the flat tensor holds the sibling's sum
     std::size_t joins = 0; ///< of sums, when a parameter is done
     bool leaves = false;   ///< parameters that are done are final
   } part_;
