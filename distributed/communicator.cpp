@@ -260,7 +260,11 @@ private:
       Job job;
       {
         std::unique_lock lock(mutex_);
-        wake_.wait_for(lock, std::chrono::milliseconds(200), [&] { return ended_ || abort_code_ || !jobs_.empty(); });
+        const auto asked = [&] { return ended_ || abort_code_ || !jobs_.empty(); };
+        if (failure_ || closed_)
+          wake_.wait(lock, asked);
+        else
+          wake_.wait_for(lock, std::chrono::milliseconds(200), asked);
         if (jobs_.empty() && ended_ && !abort_code_) return;
         if (!jobs_.empty()) {
           job = std::move(jobs_.front());
@@ -268,7 +272,10 @@ private:
         }
       }
       try {
-        if (!closed_) stay_alive();
+        obey();
+        // After a failure no message is taken any more: its bytes could go where memory is freed. The others hear
+        // nothing from here, so that they end even where this process does not.
+        if (!closed_ && !failed()) stay_alive();
         if (!job.work) continue;
         job.work(*this);
         job.done.set_value();
@@ -328,9 +335,14 @@ private:
 
   int before() const { return (rank() + size() - 1) % size(); }
 
+  /// Ends all processes when abort() asks for it.
+  void obey() {
+    if (const std::optional<int> code = asked_to_abort()) transport_->abort(*code);
+  }
+
   /// Tells the process behind that this one lives, listens to the one before, and obeys abort().
   void stay_alive() {
-    if (const std::optional<int> code = asked_to_abort()) transport_->abort(*code);
+    obey();
     if (size() == 1) return;
     const Clock::time_point now = Clock::now();
     if (now - told_ >= std::chrono::seconds(1)) {
@@ -343,6 +355,11 @@ private:
     if (now - heard_ > timeout_ && Clock::now() - heard_ > timeout_)
       throw DistributedError(fmt::format("{} has not answered for {:.0f} s: it or the network to it is gone",
                                          words_of(before()), std::chrono::duration<double>(now - heard_).count()));
+  }
+
+  bool failed() {
+    const std::lock_guard lock(mutex_);
+    return failure_ != nullptr;
   }
 
   std::optional<int> asked_to_abort() {
