@@ -28,12 +28,12 @@ def cases():
     """Of each case: arguments of `train`, samples of a batch, units a sample has in metrics."""
     tokens = pathlib.Path(os.environ.get("EQUIGRAD_DATA", "data"), "tokenizers")
     vit = "vit --data cifar10 --dim 512 --layers 6 --heads 1 --mlp 512 --patch 4 --optimizer adam --train-limit 2000"
-    bert = "bert --data imdb --dim 256 --layers 2 --heads 4 --mlp 512 --context 128 --optimizer adam --train-limit 2000"
-    gpt2 = "gpt2 --data tinyshakespeare --dim 768 --layers 12 --heads 12 --context 64 --optimizer adamw"
+    bert = "bert --data imdb --dim 256 --layers 2 --heads 4 --mlp 512 --context 128 --optimizer adam --warmup 0"
+    gpt2 = "gpt2 --data tinyshakespeare --held-out 0.001 --dim 768 --layers 12 --heads 12 --context 64 --tied --warmup 0"
     return {
         "vit-cifar": (f"{vit} --test-limit 10", 64, 1),
         "bert-small": (f"{bert} --test-limit 10 --tokenizer {tokens / 'bert-base-uncased'}", 32, 1),
-        "gpt2-small": (f"{gpt2} --test-limit 1 --tokenizer {tokens / 'gpt2'}", 4, 64),
+        "gpt2-small": (f"{gpt2} --optimizer adamw --tokenizer {tokens / 'gpt2'}", 4, 64),
     }
 
 
@@ -50,7 +50,7 @@ def train(args, case, processes, threads, more=(), batch=None):
         done = subprocess.run(launcher + wrap + program, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{' '.join(map(str, program))}: {done.stderr.strip()}")
-        result = json.loads(pathlib.Path(scratch, "json").read_text().splitlines()[-1])
+        result = json.loads(pathlib.Path(scratch, "json").read_text())
         lines = [json.loads(line) for line in pathlib.Path(scratch, "run/metrics.jsonl").read_text().splitlines()]
         rates = [v for line in lines if line["split"] == "train" for k, v in line.items() if k.endswith("_per_s")]
         result["step_seconds"] = statistics.median(batch * units / rate for rate in rates[1:])
