@@ -53,13 +53,6 @@ void add_zeros(DType dtype, std::byte* to, std::int64_t count) {
     each(reinterpret_cast<double*>(to));
 }
 
-void copy(DType dtype, std::byte* to, const std::byte* from, std::int64_t count) {
-  const auto size = static_cast<std::int64_t>(size_of(dtype));
-  parallel::for_each(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    std::memcpy(to + begin * size, from + begin * size, static_cast<std::size_t>((end - begin) * size));
-  });
-}
-
 std::byte* writable_bytes(const Tensor& packed) {
   Tensor handle = packed;
   return handle.mutable_bytes("gradient_sum");
@@ -147,9 +140,9 @@ void GradientSum::lay_out() {
   own_ = part_of(processes_.rank());
 }
 
-std::vector<ParameterPart> GradientSum::pieces_of(const Range& range) const {
+std::vector<ParameterPart> GradientSum::pieces_of(const Bucket& bucket, const Range& range) const {
   std::vector<ParameterPart> pieces;
-  for (const std::size_t i : order_) {
+  for (const std::size_t i : bucket.parameters) {
     const std::int64_t first = offsets_[i], last = first + shapes_[i].numel();
     const std::int64_t begin = std::max(first, range.begin), end = std::min(last, range.end);
     if (begin < end) pieces.push_back({i, begin - first, end - first});
@@ -162,7 +155,7 @@ std::vector<ParameterPart> GradientSum::part_of(int rank) const {
   for (const Bucket& bucket : buckets_)
     for (const Range& range : bucket.ranges) {
       if (range.owner != rank) continue;
-      for (const ParameterPart& piece : pieces_of(range)) {
+      for (const ParameterPart& piece : pieces_of(bucket, range)) {
         if (!parts.empty() && parts.back().parameter == piece.parameter && parts.back().end == piece.begin)
           parts.back().end = piece.end;
         else
@@ -172,15 +165,15 @@ std::vector<ParameterPart> GradientSum::part_of(int rank) const {
   return parts;
 }
 
-std::byte* GradientSum::at(const Sum& sum, std::int64_t element) const {
-  return sum.bytes + element * static_cast<std::int64_t>(size_of(dtype_));
+std::span<std::byte> GradientSum::at(const Sum& sum, const ParameterPart& piece) const {
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  return {sum.bytes[piece.parameter] + piece.begin * size, static_cast<std::size_t>((piece.end - piece.begin) * size)};
 }
 
 void GradientSum::add(int shard, bool first_part, bool last_part, FunctionRef<void(Take)> backward) {
   if (shard == range_.first && first_part) {
     pending_.clear();
     posted_ = 0;
-    for (Sum& sum : sums_) spare_.push_back(std::move(sum.flat));
     sums_.clear();
     defined_.assign(shapes_.size(), 0);
     for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters.size();
@@ -193,10 +186,7 @@ void GradientSum::add(int shard, bool first_part, bool last_part, FunctionRef<vo
     if (at_once) {
       sums_.back().node = leaf.parent();
     } else {
-      if (spare_.empty()) spare_.push_back(Tensor::empty({total_}, dtype_));
-      std::byte* const bytes = writable_bytes(spare_.back());
-      sums_.push_back({leaf, std::move(spare_.back()), bytes});
-      spare_.pop_back();
+      sums_.push_back({leaf, std::vector<Tensor>(shapes_.size()), std::vector<std::byte*>(shapes_.size())});
     }
   } else {
     part_.adds = true;
@@ -211,29 +201,37 @@ void GradientSum::add(int shard, bool first_part, bool last_part, FunctionRef<vo
     nodes.back() = nodes.back().parent();
     ++part_.joins;
   }
-  const auto taken = [this](std::size_t i, Tensor gradient) { take(i, gradient); };
+  const auto taken = [this](std::size_t i, Tensor gradient) { take(i, std::move(gradient)); };
   backward(taken);
   for (std::size_t j = 0; j < part_.joins; ++j) {
-    spare_.push_back(std::move(sums_.back().flat));
     sums_.pop_back();
     sums_.back().node = sums_.back().node.parent();
   }
 }
 
-void GradientSum::take(std::size_t i, const Tensor& gradient) {
-  const std::int64_t begin = offsets_[i], count = shapes_[i].numel();
-  std::byte* to = at(sums_.back(), begin);
+void GradientSum::take(std::size_t i, Tensor gradient) {
+  const std::int64_t count = shapes_[i].numel();
+  Sum& sum = sums_.back();
   if (gradient.defined()) {
     defined_[i] = 1;
-    const Tensor packed = gradient.to(Device::cpu()).contiguous();
-    (part_.adds ? distributed::add : copy)(dtype_, to, packed.bytes(), count);
+    Tensor here = gradient.to(Device::cpu()).contiguous();
+    gradient = Tensor();
+    if (part_.adds) {
+      distributed::add(dtype_, sum.bytes[i], here.bytes(), count);
+    } else {
+      sum.gradients[i] = here.exclusive() ? std::move(here) : here.clone();
+      sum.bytes[i] = sum.gradients[i].mutable_bytes("gradient_sum");
+    }
   } else if (!part_.adds) {
-    std::memset(to, 0, static_cast<std::size_t>(count) * size_of(dtype_));
+    sum.gradients[i] = Tensor::zeros(shapes_[i], dtype_);
+    sum.bytes[i] = sum.gradients[i].mutable_bytes("gradient_sum");
   } else if (part_.is_leaf) {
-    add_zeros(dtype_, to, count); // as where its leaf has a flat tensor of its own
+    add_zeros(dtype_, sum.bytes[i], count); // as where its leaf is a sum of its own
   }
-  for (std::size_t j = 0, top = sums_.size() - 1; j < part_.joins; ++j, --top)
-    distributed::add(dtype_, at(sums_[top - 1], begin), at(sums_[top], begin), count);
+  for (std::size_t j = 0, top = sums_.size() - 1; j < part_.joins; ++j, --top) {
+    distributed::add(dtype_, sums_[top - 1].bytes[i], sums_[top].bytes[i], count);
+    sums_[top].gradients[i] = Tensor();
+  }
   if (!part_.leaves || processes_.alone()) return;
   for (const std::size_t b : buckets_of_[i]) --buckets_[b].missing;
   if (options_.overlap) post_ready_buckets();
@@ -257,28 +255,33 @@ void GradientSum::reduce(Link& link, const Bucket& bucket) {
   std::vector<Link::Out> out;
   std::vector<Link::In> in;
   std::vector<std::unique_ptr<std::byte[]>> memory;
-  std::vector<std::vector<std::byte*>> received; // of each own range, in the order of the tree's nodes
+  struct Own {
+    ParameterPart piece;
+    std::vector<std::byte*> received; ///< in the order of the tree's nodes
+  };
+  std::vector<Own> own;
   const auto roots = static_cast<std::size_t>(std::ssize(roots_of(range_)));
-  for (const Range& range : bucket.ranges) {
-    const auto bytes = static_cast<std::size_t>((range.end - range.begin) * size);
-    if (range.owner != me) {
-      for (std::size_t r = 0; r < roots; ++r) out.push_back({range.owner, {at(sums_[r], range.begin), bytes}});
-      continue;
-    }
-    std::vector<std::byte*>& places = received.emplace_back();
-    for (int p = 0; p < link.size(); ++p) {
-      const std::size_t theirs = roots_of(shards_of(p, link.size(), options_.shards)).size();
-      for (std::size_t r = 0; r < theirs; ++r) {
-        if (p == me) {
-          places.push_back(at(sums_[r], range.begin));
-          continue;
+  for (const Range& range : bucket.ranges)
+    for (const ParameterPart& piece : pieces_of(bucket, range)) {
+      if (range.owner != me) {
+        for (std::size_t r = 0; r < roots; ++r) out.push_back({range.owner, at(sums_[r], piece)});
+        continue;
+      }
+      const auto bytes = static_cast<std::size_t>((piece.end - piece.begin) * size);
+      own.push_back({piece, {}});
+      for (int p = 0; p < link.size(); ++p) {
+        const std::size_t theirs = roots_of(shards_of(p, link.size(), options_.shards)).size();
+        for (std::size_t r = 0; r < theirs; ++r) {
+          if (p == me) {
+            own.back().received.push_back(at(sums_[r], piece).data());
+            continue;
+          }
+          memory.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+          own.back().received.push_back(memory.back().get());
+          in.push_back({p, {memory.back().get(), bytes}});
         }
-        memory.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-        places.push_back(memory.back().get());
-        in.push_back({p, {memory.back().get(), bytes}});
       }
     }
-  }
   std::vector<std::vector<std::uint8_t>> others(static_cast<std::size_t>(link.size()),
                                                 std::vector<std::uint8_t>(flags.size()));
   for (int p = 0; p < link.size(); ++p) {
@@ -290,14 +293,12 @@ void GradientSum::reduce(Link& link, const Bucket& bucket) {
   for (const std::vector<std::uint8_t>& theirs : others)
     for (std::size_t k = 0; k < theirs.size(); ++k)
       if (theirs[k] != 0) defined_[bucket.parameters[k]] = 1;
-  std::size_t own = 0;
-  for (const Range& range : bucket.ranges)
-    if (range.owner == me) join(range, received[own++]);
+  for (const Own& o : own) join(o.piece, o.received);
 }
 
-/// Joins the roots of all processes into the first flat tensor of this one.
-void GradientSum::join(const Range& range, const std::vector<std::byte*>& received) {
-  const std::int64_t count = range.end - range.begin;
+/// Joins the roots of all processes into the first sum of this one.
+void GradientSum::join(const ParameterPart& piece, const std::vector<std::byte*>& received) {
+  const std::int64_t count = piece.end - piece.begin;
   struct Entry {
     TreeNode node;
     std::byte* values;
@@ -315,27 +316,25 @@ void GradientSum::join(const Range& range, const std::vector<std::byte*>& receiv
       }
     }
   assert(stack.size() == 1);
-  std::byte* const to = at(sums_.front(), range.begin);
-  if (stack.front().values != to)
-    std::memcpy(to, stack.front().values, static_cast<std::size_t>(count) * size_of(dtype_));
+  const std::span<std::byte> to = at(sums_.front(), piece);
+  if (stack.front().values != to.data()) std::memcpy(to.data(), stack.front().values, to.size());
 }
 
 /// Sends the sums of this process's elements to all others.
 void GradientSum::spread(Link& link, const Bucket& bucket) {
   link.begin(Kind::sums);
-  const auto size = static_cast<std::int64_t>(size_of(dtype_));
   std::vector<Link::Out> out;
   std::vector<Link::In> in;
-  for (const Range& range : bucket.ranges) {
-    const std::span<std::byte> bytes{at(sums_.front(), range.begin),
-                                     static_cast<std::size_t>((range.end - range.begin) * size)};
-    if (range.owner != link.rank()) {
-      in.push_back({range.owner, bytes});
-      continue;
+  for (const Range& range : bucket.ranges)
+    for (const ParameterPart& piece : pieces_of(bucket, range)) {
+      const std::span<std::byte> bytes = at(sums_.front(), piece);
+      if (range.owner != link.rank()) {
+        in.push_back({range.owner, bytes});
+        continue;
+      }
+      for (int p = 0; p < link.size(); ++p)
+        if (p != link.rank()) out.push_back({p, bytes});
     }
-    for (int p = 0; p < link.size(); ++p)
-      if (p != link.rank()) out.push_back({p, bytes});
-  }
   link.exchange(out, in);
 }
 
@@ -345,8 +344,7 @@ std::vector<Tensor> GradientSum::finish() {
   pending_.clear();
   std::vector<Tensor> result(shapes_.size());
   for (std::size_t i = 0; i < shapes_.size(); ++i)
-    if (defined_[i] != 0)
-      result[i] = sums_.front().flat.slice(0, offsets_[i], offsets_[i] + shapes_[i].numel()).reshape(shapes_[i]);
+    if (defined_[i] != 0) result[i] = sums_.front().gradients[i];
   return result;
 }
 
@@ -361,7 +359,7 @@ void GradientSum::gather_parameters(const std::vector<Tensor>& parameters) {
       std::vector<Link::Out> out;
       std::vector<Link::In> in;
       for (const Range& range : bucket.ranges)
-        for (const ParameterPart& piece : pieces_of(range)) {
+        for (const ParameterPart& piece : pieces_of(bucket, range)) {
           const std::span<std::byte> bytes{places[piece.parameter] + piece.begin * size,
                                            static_cast<std::size_t>((piece.end - piece.begin) * size)};
           if (range.owner != link.rank()) {

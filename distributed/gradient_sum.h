@@ -33,8 +33,8 @@ struct ParameterPart {
 /// tree over shard numbers (shard_tree.h), ((g0 + g1) + (g2 + g3)) + ..., so that the bits depend on the number of
 /// shards alone: each process joins what its own shards give; of every element one process, its owner, joins the rest.
 /// A step sends 2 (N - 1)/N of the gradients' bytes from each process, the least there is, in buckets that leave while
-/// the backward pass goes on. Memory: the gradients once for every level of the tree that a process joins itself, at
-/// least once, and 1/N of a bucket for each other process.
+/// the backward pass goes on. Memory: the gradients, which are taken without a copy, once for every level of the tree
+/// that a process joins itself, at least once, and 1/N of a bucket for each other process.
 class GradientSum {
 public:
   /// Elements of a parameter that one process owns together, from its first element on, where `divided`.
@@ -79,18 +79,19 @@ private:
   };
   struct Sum {
     TreeNode node;
-    Tensor flat;
-    std::byte* bytes = nullptr; ///< of `flat`, for the communication thread
+    std::vector<Tensor> gradients; ///< of each parameter; undefined before the backward pass comes to it
+    std::vector<std::byte*> bytes; ///< of `gradients`, for the communication thread
   };
 
   void lay_out();
-  void take(std::size_t i, const Tensor& gradient);
+  void take(std::size_t i, Tensor gradient);
   void post_ready_buckets();
   void reduce(Link& link, const Bucket& bucket);
-  void join(const Range& range, const std::vector<std::byte*>& received);
+  void join(const ParameterPart& piece, const std::vector<std::byte*>& received);
   void spread(Link& link, const Bucket& bucket);
-  std::byte* at(const Sum& sum, std::int64_t element) const;
-  std::vector<ParameterPart> pieces_of(const Range& range) const;
+  /// The bytes of a sum's elements.
+  std::span<std::byte> at(const Sum& sum, const ParameterPart& piece) const;
+  std::vector<ParameterPart> pieces_of(const Bucket& bucket, const Range& range) const;
 
   Communicator& processes_;
   GradientSumOptions options_;
@@ -105,11 +106,10 @@ private:
   std::vector<ParameterPart> own_;
 
   // the present step
-  std::vector<Sum> sums_;     ///< sums of shards that are done, and of the present one
-  std::vector<Tensor> spare_; ///< flat tensors that are not in use
+  std::vector<Sum> sums_; ///< sums of shards that are done, and of the present one
   struct Part {
-    bool adds = false;     ///< to what the flat tensor holds
-    bool is_leaf = false;  ///< where it adds: the flat tensor holds the sibling's sum
+    bool adds = false;     ///< to what the last sum holds
+    bool is_leaf = false;  ///< where it adds: the last sum is the sibling's
     std::size_t joins = 0; ///< of sums, when a parameter is done
     bool leaves = false;   ///< parameters that are done are final
   } part_;
