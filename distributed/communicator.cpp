@@ -199,7 +199,9 @@ public:
     wake_.notify_one();
   }
   void close() {
-    post([this](Link&) {
+    post([this](Link& link) {
+      // Others may yet write for minutes; MPI's own wait would take a core, and nobody would be heard in it.
+      static_cast<void>(gather_on(link, {}));
       transport_->finish();
       closed_ = true;
     }).get();
@@ -248,6 +250,13 @@ public:
       stay_alive();
     }
   }
+  bool waiting(int from) override {
+    std::deque<Transport::Arrival>& kept = kept_of(from);
+    if (kept.empty())
+      if (std::optional<Transport::Arrival> arrival = fresh(from)) kept.push_back(std::move(*arrival));
+    return !kept.empty();
+  }
+  void keep_alive() override { stay_alive(); }
 
 private:
   struct Job {
@@ -312,12 +321,16 @@ private:
 
   /// The next message of a process that is no heartbeat.
   std::optional<Transport::Arrival> next(int from) {
-    if (from == before() && !kept_.empty()) {
-      Transport::Arrival arrival = std::move(kept_.front());
-      kept_.pop_front();
-      return arrival;
-    }
-    return fresh(from);
+    std::deque<Transport::Arrival>& kept = kept_of(from);
+    if (kept.empty()) return fresh(from);
+    Transport::Arrival arrival = std::move(kept.front());
+    kept.pop_front();
+    return arrival;
+  }
+
+  std::deque<Transport::Arrival>& kept_of(int from) {
+    kept_.resize(static_cast<std::size_t>(size()));
+    return kept_[static_cast<std::size_t>(from)];
   }
 
   std::optional<Transport::Arrival> fresh(int from) {
@@ -350,7 +363,8 @@ private:
       if (beats_.size() < 100) // one that does not answer is told no more
         beats_.push_back(transport_->send((rank() + 1) % size(), heartbeat_tag, &beat_, 1));
       told_ = now;
-      while (std::optional<Transport::Arrival> arrival = fresh(before())) kept_.push_back(std::move(*arrival));
+      while (std::optional<Transport::Arrival> arrival = fresh(before()))
+        kept_of(before()).push_back(std::move(*arrival));
     }
     if (now - heard_ > timeout_ && Clock::now() - heard_ > timeout_)
       throw DistributedError(fmt::format("{} has not answered for {:.0f} s: it or the network to it is gone",
@@ -381,7 +395,7 @@ private:
   std::atomic<std::int64_t> sent_ = 0;
 
   int number_ = 0, tag_ = 0;
-  std::deque<Transport::Arrival> kept_; ///< messages of the process before, found while it was listened to
+  std::vector<std::deque<Transport::Arrival>> kept_; ///< of each process: messages that were found and not yet received
   Clock::time_point heard_, told_;
   std::byte beat_{1};
   std::vector<std::unique_ptr<Transport::Request>> beats_;

@@ -18,7 +18,7 @@
 namespace eg::distributed {
 
 /// What a message is for; its receiver refuses another one.
-enum class Kind : std::uint8_t { lengths = 1, gather, broadcast, shard_sums, sums, weights, state };
+enum class Kind : std::uint8_t { lengths = 1, gather, broadcast, shard_sums, sums, weights, state, deal };
 
 /// Where a process is.
 struct Process {
@@ -51,6 +51,10 @@ public:
   /// `in`. Throws DistributedError for a message of another kind, another operation or another size, and when a process
   /// does not answer.
   virtual void exchange(std::span<const Out> out, std::span<const In> in) = 0;
+  /// Whether a message of that process has come.
+  virtual bool waiting(int from) = 0;
+  /// To be called often by work that waits for something else than exchange(). Throws when a process does not answer.
+  virtual void keep_alive() = 0;
 };
 
 /// The processes of a run. One process alone is the trivial case. With several, one thread of its own sends and
