@@ -1,13 +1,23 @@
 #include "distributed/mpi.h"
 
+#include "core/base/file_descriptor.h"
+#include "core/base/write_all.h"
 #include "distributed/error.h"
 #include "distributed/mpi_table.h"
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
+#include <optional>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 
 namespace eg::distributed {
@@ -33,17 +43,45 @@ struct Opened {
   std::string failure = {};
 };
 
-Opened open_file(const std::string& path) {
+/// `mode`: of dlopen.
+Opened open_file(const std::string& path, int mode) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return {.failure = "no such file"};
-  // Open MPI's own plug-ins look for its symbols among the program's.
-  void* const library = dlopen(fs::absolute(path, ignored).c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* const library = dlopen(fs::absolute(path, ignored).c_str(), RTLD_NOW | mode);
   if (library == nullptr) return {.failure = dlerror()};
   const auto function = reinterpret_cast<MpiTableFunction>(dlsym(library, mpi_table_symbol));
   if (function == nullptr) return {.failure = fmt::format("has no {}: it is no MPI module", mpi_table_symbol)};
   const MpiTable* const table = function();
   if (table == nullptr || table->layout != mpi_layout) return {.failure = "was built for another equigrad"};
   return {.table = table};
+}
+
+/// What `say` returns in a child process that ends then; "" where it ends before, or takes ten seconds.
+std::string said_by_child(const std::function<std::string()>& say) {
+  int ends[2] = {};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  const FileDescriptor reading(ends[0]);
+  std::optional<FileDescriptor> writing(std::in_place, ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return {};
+  if (child == 0) {
+    try {
+      write_all(ends[1], say(), "pipe");
+    } catch (const Error&) { // the parent sees that nothing came
+    }
+    ::_exit(0);
+  }
+  writing.reset();
+  std::string text;
+  std::array<char, 1024> part{};
+  for (pollfd waited{reading.get(), POLLIN, 0}; ::poll(&waited, 1, 10'000) > 0;) {
+    const ssize_t got = ::read(reading.get(), part.data(), part.size());
+    if (got <= 0) break;
+    text.append(part.data(), static_cast<std::size_t>(got));
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  return text;
 }
 
 void require(Failure failure) {
@@ -60,9 +98,8 @@ std::string short_version(const std::string& name, const std::string& library) {
 class MpiTransport final : public Transport {
 public:
   explicit MpiTransport(const MpiTable& table) : table_(table) {
-    const char* version = "";
-    require(table_.start(&rank_, &size_, &version));
-    name_ = short_version(table_.name, version);
+    require(table_.start(&rank_, &size_));
+    name_ = short_version(table_.name, table_.version());
   }
 
   int rank() const override { return rank_; }
@@ -117,7 +154,8 @@ private:
 std::unique_ptr<Transport> open_mpi(const Launch& launch) {
   std::string failures;
   const auto transport_of = [&](const std::string& path) -> std::unique_ptr<Transport> {
-    const Opened opened = open_file(path);
+    // Open MPI's own plug-ins look for its symbols among the program's.
+    const Opened opened = open_file(path, RTLD_GLOBAL);
     if (opened.table == nullptr) {
       failures += fmt::format("; {}: {}", path, opened.failure);
       return nullptr;
@@ -139,14 +177,26 @@ std::unique_ptr<Transport> open_mpi(const Launch& launch) {
 std::vector<MpiModule> mpi_modules() {
   std::vector<MpiModule> modules;
   for (const char* file : files) {
-    MpiModule module{.file = file, .path = {}, .error = "not built"};
+    MpiModule module{.file = file, .path = {}, .version = {}, .error = {}};
     for (const fs::path& place : places_of(file)) {
       std::error_code ignored;
       if (!fs::is_regular_file(place, ignored)) continue;
-      // In a process of its own kind alone: two MPIs in one process share the names of their functions.
       module.path = place.string();
-      module.error.clear();
       break;
+    }
+    if (module.path.empty()) {
+      module.error = "not built: there was no MPI of this kind, or EQUIGRAD_MPI=OFF";
+    } else {
+      // Two MPIs in one process would share the names of their functions. Under a launcher this one has an MPI already,
+      // behind which the module's own must be looked up.
+      const int mode = launch() ? RTLD_LOCAL | RTLD_DEEPBIND : RTLD_LOCAL;
+      const std::string answer = said_by_child([&] {
+        const Opened opened = open_file(module.path, mode);
+        return opened.table == nullptr ? "-" + opened.failure
+                                       : "+" + short_version(opened.table->name, opened.table->version());
+      });
+      std::string& field = answer.starts_with('+') ? module.version : module.error;
+      field = answer.empty() ? "it ends the process that opens it" : answer.substr(1);
     }
     modules.push_back(std::move(module));
   }

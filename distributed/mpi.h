@@ -15,12 +15,14 @@ namespace eg::distributed {
 /// DistributedError that lists what was tried. To be called once, by the thread that will use the transport.
 std::unique_ptr<Transport> open_mpi(const Launch& launch);
 
-/// For `equigrad doctor`: each module with its path, or why it cannot be opened.
+/// A module and the MPI that it was linked with.
 struct MpiModule {
-  std::string file;  ///< "libequigrad_openmpi.so"
-  std::string path;  ///< "" where there is none
-  std::string error; ///< why it cannot be opened; ""
+  std::string file;    ///< "libequigrad_openmpi.so"
+  std::string path;    ///< "" where there is none
+  std::string version; ///< "Open MPI 4.1.4"; "" where it cannot be opened
+  std::string error;   ///< why it cannot be opened; ""
 };
+/// Each module that there may be, opened in a child process of its own.
 std::vector<MpiModule> mpi_modules();
 
 } // namespace eg::distributed

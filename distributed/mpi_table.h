@@ -16,8 +16,10 @@ struct MpiMessage;
 struct MpiTable {
   std::uint64_t layout; ///< mpi_layout: of a module for this program
   const char* name;     ///< "Open MPI" or "MPICH"
-  /// Starts MPI. `version` becomes the words of MPI_Get_library_version.
-  Failure (*start)(int* rank, int* size, const char** version);
+  /// The words of MPI_Get_library_version, before start() too.
+  const char* (*version)();
+  /// Starts MPI.
+  Failure (*start)(int* rank, int* size);
   /// Begins to send; `data` must stay until the request is done.
   Failure (*send)(int to, int tag, const void* data, std::int64_t bytes, MpiRequest** request);
   /// Looks for the next message of one process. When there is one: its tag, size and handle.
@@ -32,7 +34,7 @@ struct MpiTable {
   void (*abort)(int code);
 };
 
-inline constexpr std::uint64_t mpi_layout = 0x6571'6d70'6900'0001;
+inline constexpr std::uint64_t mpi_layout = 0x6571'6d70'6900'0002;
 inline constexpr const char* mpi_table_symbol = "equigrad_mpi_table";
 using MpiTableFunction = const MpiTable* (*)();
 

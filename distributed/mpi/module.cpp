@@ -35,7 +35,14 @@ Failure refused(const std::string& why) {
   return last_failure.c_str();
 }
 
-Failure start(int* rank, int* size, const char** version) {
+const char* version() {
+  static char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return text;
+}
+
+Failure start(int* rank, int* size) {
   int provided = MPI_THREAD_SINGLE;
   // The calling thread is the one that uses MPI, for which MPI_THREAD_FUNNELED is made.
   if (const Failure f =
@@ -44,12 +51,7 @@ Failure start(int* rank, int* size, const char** version) {
   if (provided < MPI_THREAD_FUNNELED) return refused("this MPI was built without threads (MPI_THREAD_FUNNELED)");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (const Failure f = failure_of("MPI_Comm_rank", MPI_Comm_rank(MPI_COMM_WORLD, rank))) return f;
-  if (const Failure f = failure_of("MPI_Comm_size", MPI_Comm_size(MPI_COMM_WORLD, size))) return f;
-  static char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = {};
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  *version = text;
-  return nullptr;
+  return failure_of("MPI_Comm_size", MPI_Comm_size(MPI_COMM_WORLD, size));
 }
 
 Failure send(int to, int tag, const void* data, std::int64_t bytes, MpiRequest** request) {
@@ -107,7 +109,7 @@ constexpr const char* name = "Open MPI";
 constexpr const char* name = "MPICH";
 #endif
 
-constexpr MpiTable table = {mpi_layout, name, start, send, probe, receive, test, finish, abort_all};
+constexpr MpiTable table = {mpi_layout, name, version, start, send, probe, receive, test, finish, abort_all};
 
 } // namespace
 } // namespace eg::distributed
