@@ -7,11 +7,12 @@
 namespace eg::cli {
 namespace {
 
-std::atomic<bool> stopped{false};
+std::atomic<bool> stopped{false}, signalled{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch lock-free atomics only");
 
 extern "C" void raise_flag(int signal) {
-  if (stopped.exchange(true)) {
+  stopped = true;
+  if (signalled.exchange(true)) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -25,6 +26,8 @@ void catch_interrupts() {
 }
 
 const std::atomic<bool>& stop_flag() { return stopped; }
+
+void ask_to_stop() { stopped = true; }
 
 void throw_if_stopped() {
   if (stopped) throw Interrupted("interrupted");

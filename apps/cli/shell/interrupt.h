@@ -14,6 +14,10 @@ void catch_interrupts();
 /// The flag that the handlers raise.
 const std::atomic<bool>& stop_flag();
 
+/// Raises it: what this process is at is wanted no more, because another one failed or was interrupted. A signal that
+/// comes then is the first one.
+void ask_to_stop();
+
 /// Throws Interrupted when the flag is up.
 void throw_if_stopped();
 
