@@ -161,12 +161,15 @@ void SecretKey::Wipe::operator()(unsigned char* bytes) const { sodium_free(bytes
 
 SecretKey::SecretKey() : bytes_(secret_bytes(key_bytes).release()) {}
 
-SecretKey SecretKey::generate(std::string label) {
+SecretKey SecretKey::generate(std::string label) { return generate(std::move(label), {}); }
+
+SecretKey SecretKey::generate(std::string label, const std::function<void(std::span<std::byte>)>& agree) {
   if (label.size() > most_label_bytes)
     throw ValueError(fmt::format("key: a label of {} bytes; {} are the most", label.size(), most_label_bytes));
   SecretKey key;
   key.label_ = std::move(label);
   randombytes_buf(key.bytes_.get(), key_bytes);
+  if (agree) agree(std::as_writable_bytes(std::span(key.bytes_.get(), key_bytes)));
   sodium_mprotect_readonly(key.bytes_.get());
   return key;
 }

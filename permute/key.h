@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -38,6 +40,9 @@ public:
   /// A fresh key from the system's random source. `label` says what the key is for; it is not secret, is stored in the
   /// file beside the key and is authenticated with it. Throws ValueError beyond 1 MiB.
   static SecretKey generate(std::string label = {});
+  /// The same for processes that must have one key: `agree` replaces the bytes by those of one of them. Where it sends
+  /// them over a network, whoever listens there has the key.
+  static SecretKey generate(std::string label, const std::function<void(std::span<std::byte>)>& agree);
   /// Reads a key file. Throws FileError when it is missing, not a regular file, open to group or others, owned by
   /// another user, of another version, truncated, or changed since it was written.
   static SecretKey load(const std::filesystem::path& path);

@@ -76,9 +76,11 @@ void check(const AttackRequest& o) {
 }
 
 std::vector<Cell> run_request(const AttackRequest& o, std::uint64_t seed, StopFlag stop,
-                              std::function<void(double done, const std::string& what)> on_progress) {
+                              std::function<void(double done, const std::string& what)> on_progress,
+                              const Sharing& sharing) {
   check(o); // what is wrong is said before anything is read
-  const permute::SecretKey owners_key = permute::SecretKey::generate("attack"); // of the party that is attacked
+  const permute::SecretKey owners_key =
+      permute::SecretKey::generate("attack", sharing.agree); // of the party that is attacked
   const std::unique_ptr<AttackImages> images = attack_images_of(o, seed, stop);
   TableRequest t;
   t.key = RandomKey{seed, 8};
@@ -99,6 +101,7 @@ std::vector<Cell> run_request(const AttackRequest& o, std::uint64_t seed, StopFl
   t.layer = o.layer;
   t.source = owners_key.source("attack");
   t.on_progress = std::move(on_progress);
+  t.run_cells = sharing.run_cells;
   return run_table(t);
 }
 

@@ -4,8 +4,11 @@
 #include "apps/attacks/table.h"
 #include "core/base/interrupt.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,9 +32,17 @@ struct AttackRequest {
 /// that the attack does not look at.
 void check(const AttackRequest& request);
 
+/// How several processes that were asked the same run one table.
+struct Sharing {
+  /// Replaces the bytes of the secret key by those of one process (permute/key.h); empty: this process alone.
+  std::function<void(std::span<std::byte>)> agree = {};
+  RunCells run_cells = {}; ///< who runs which cell; empty: this process runs all
+};
+
 /// Runs what is asked for, under a fresh secret key of which nothing is shown. Throws ValueError as check(), FileError,
 /// Interrupted when `stop` becomes true while pictures are read; on_progress throws to stop the attacks.
 std::vector<Cell> run_request(const AttackRequest& request, std::uint64_t seed, StopFlag stop,
-                              std::function<void(double done, const std::string& what)> on_progress);
+                              std::function<void(double done, const std::string& what)> on_progress,
+                              const Sharing& sharing = {});
 
 } // namespace eg::attacks

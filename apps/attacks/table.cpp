@@ -1,5 +1,7 @@
 #include "apps/attacks/table.h"
 
+#include "apps/report/image_record.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -92,38 +94,69 @@ std::vector<Cell> cells_of(const TableRequest& r) {
 } // namespace
 
 std::vector<Cell> run_table(const TableRequest& r) {
-  std::vector<Cell> cells;
-  const std::vector<Cell> planned = cells_of(r);
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    Cell cell = planned[i];
-    const BlockWeights* model = model_for(r, *cell.attack, *cell.scheme);
-    if (model == nullptr)
+  std::vector<Cell> cells = cells_of(r);
+  std::vector<const BlockWeights*> models;
+  for (Cell& cell : cells) {
+    models.push_back(model_for(r, *cell.attack, *cell.scheme));
+    if (models.back() == nullptr)
       throw ValueError(fmt::format("{}: the attack is for models of {}", cell.attack->name,
                                    cell.attack->texts ? "texts" : "pictures"));
-    cell.model = model->name;
+    cell.model = models.back()->name;
+  }
+  const auto run = [&](std::size_t i) {
+    const Cell& cell = cells[i];
     Effort effort = r.effort;
     effort.on_progress = [&](double share, const std::string& what) {
       if (r.on_progress)
-        r.on_progress((static_cast<double>(i) + share) / static_cast<double>(planned.size()),
+        r.on_progress((static_cast<double>(i) + share) / static_cast<double>(cells.size()),
                       fmt::format("{} {}{}", cell.scheme->name, cell.attack->name, what.empty() ? "" : ", " + what));
     };
     effort.on_progress(0.0, "");
-    cell.findings = run_attack(*cell.attack, {.model = *model,
-                                              .scheme = *cell.scheme,
-                                              .base = cell.base,
-                                              .fresh = cell.fresh,
-                                              .noise = r.noise,
-                                              .delta = r.delta,
-                                              .tokens = r.tokens,
-                                              .layer = r.layer,
-                                              .key = r.key,
-                                              .source = r.source,
-                                              .protection = cell.protection,
-                                              .attack_images = r.attack_images,
-                                              .effort = effort});
-    cells.push_back(std::move(cell));
+    return run_attack(*cell.attack, {.model = *models[i],
+                                     .scheme = *cell.scheme,
+                                     .base = cell.base,
+                                     .fresh = cell.fresh,
+                                     .noise = r.noise,
+                                     .delta = r.delta,
+                                     .tokens = r.tokens,
+                                     .layer = r.layer,
+                                     .key = r.key,
+                                     .source = r.source,
+                                     .protection = cell.protection,
+                                     .attack_images = r.attack_images,
+                                     .effort = effort});
+  };
+  if (r.run_cells) {
+    std::vector<Findings> findings = r.run_cells(cells, run);
+    for (std::size_t i = 0; i < cells.size(); ++i) cells[i].findings = std::move(findings.at(i));
+  } else {
+    for (std::size_t i = 0; i < cells.size(); ++i) cells[i].findings = run(i);
   }
   return cells;
+}
+
+nlohmann::json to_record(const Findings& findings) {
+  using nlohmann::json;
+  json list = json::array(), pictures = json::array();
+  for (const Finding& f : findings.list)
+    list.push_back({f.what, f.value, f.is_rate, f.unit, f.theory ? json(*f.theory) : json(nullptr)});
+  for (const auto& [image, caption] : findings.pictures) pictures.push_back({report::image_record(image), caption});
+  return json::array({list, findings.because, findings.remarks, pictures});
+}
+
+Findings findings_from(const nlohmann::json& record) {
+  Findings findings{.because = record.at(1).get<std::string>(),
+                    .remarks = record.at(2).get<std::vector<std::string>>()};
+  for (const nlohmann::json& f : record.at(0)) {
+    findings.list.push_back({.what = f.at(0).get<std::string>(),
+                             .value = f.at(1).get<double>(),
+                             .is_rate = f.at(2).get<bool>(),
+                             .unit = f.at(3).get<std::string>()});
+    if (!f.at(4).is_null()) findings.list.back().theory = f.at(4).get<double>();
+  }
+  for (const nlohmann::json& p : record.at(3))
+    findings.pictures.emplace_back(report::image_of_record(p.at(0)), p.at(1).get<std::string>());
+  return findings;
 }
 
 std::string described(const Attack& attack) {

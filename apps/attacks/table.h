@@ -23,6 +23,10 @@ struct Cell {
   Findings findings = {};
 };
 
+/// Calls `run` once for each of `cells` cells, in any order, and returns the findings in the cells' order.
+using RunCells = std::function<std::vector<Findings>(const std::vector<Cell>& cells,
+                                                     const std::function<Findings(std::size_t)>& run)>;
+
 /// What is to be run: every attack under every scheme and protection for every base, with fixed or fresh keys. Attacks
 /// that learn take minutes each and are run for the first base and the first kind of keys alone.
 struct TableRequest {
@@ -39,10 +43,16 @@ struct TableRequest {
   RandomKey key;
   permute::PermutationSource source;
   std::function<void(double done, const std::string& what)> on_progress = {}; ///< share of the whole; may be empty
+  RunCells run_cells = {};                                                    ///< empty: here, one after another
 };
 
 /// Runs all of it. Throws ValueError for an attack that fits no model, and what run_attack throws.
 std::vector<Cell> run_table(const TableRequest& request);
+
+/// Every bit of what an attack found, pictures too, for another process.
+nlohmann::json to_record(const Findings& findings);
+/// Throws nlohmann::json::exception for what is no such record, ValueError for a picture whose bytes do not fill it.
+Findings findings_from(const nlohmann::json& record);
 
 /// What every text and page ends with.
 extern const char* const not_encryption;

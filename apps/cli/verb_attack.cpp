@@ -5,10 +5,12 @@
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/output.h"
 #include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/spread.h"
 #include "apps/cli/shell/verb.h"
 
 #include "apps/attacks/request.h"
 #include "core/base/bytes.h"
+#include "distributed/communicator.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -77,6 +79,20 @@ void print(const std::vector<attacks::Cell>& cells, const AttackRequest& o) {
   out.finish();
 }
 
+/// All processes have one key and share the cells, those whose attacks learn first.
+attacks::Sharing sharing_over(const CommonOptions& common) {
+  if (alone(common)) return {};
+  attacks::Sharing sharing;
+  sharing.agree = [&common](std::span<std::byte> key) { common.processes->broadcast(key); };
+  sharing.run_cells = [&common](const std::vector<attacks::Cell>& cells,
+                                const std::function<attacks::Findings(std::size_t)>& run) {
+    SpreadOptions<attacks::Findings> how;
+    for (const attacks::Cell& cell : cells) how.costs.push_back(cell.attack->learns ? 1 : 0);
+    return spread<attacks::Findings>(common, cells.size(), run, {attacks::to_record, attacks::findings_from}, how);
+  };
+  return sharing;
+}
+
 int attack(const AttackRequest& o, const CommonOptions& common) {
   add_model(*common.files, o.model);
   common.files->check();
@@ -85,14 +101,16 @@ int attack(const AttackRequest& o, const CommonOptions& common) {
   check_flags(o); // a wrong name is reported before anything is read
   Progress progress(!common.quiet);
   const StopScope stopping;
-  const std::vector<attacks::Cell> cells =
-      attacks::run_request(o, common.seed, &stop_flag(), [&](double share, const std::string& what) {
+  const std::vector<attacks::Cell> cells = attacks::run_request(
+      o, common.seed, &stop_flag(),
+      [&](double share, const std::string& what) {
         progress.show(share, 1.0, {{what, 1}});
-      });
+      },
+      sharing_over(common));
   progress.clear();
   if (common.talks()) print(cells, o);
-  if (!o.out.empty()) write_result(o.out, attacks::page_of(cells).html());
-  if (!o.markdown.empty()) write_result(o.markdown, attacks::markdown_of(cells));
+  if (speaks(common) && !o.out.empty()) write_result(o.out, attacks::page_of(cells).html());
+  if (speaks(common) && !o.markdown.empty()) write_result(o.markdown, attacks::markdown_of(cells));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const attacks::Cell& cell : cells) results.push_back(to_json(cell));
   write_json(common, nlohmann::json{{"results", results}, {"note", attacks::not_encryption}});
