@@ -25,6 +25,8 @@ struct Experiment {
   const char* title; ///< what is shown
   const char* place; ///< table and paper
   void (*run)(const Plan& plan, const RunContext& work, Outcome& outcome);
+  double seconds;     ///< what it took at the small scale on two cores (docs/reproduction.md): the dearest begin first
+  bool times = false; ///< some of its numbers are times, which other work on the machine lengthens
 };
 
 /// All experiments, in the order of the papers.
