@@ -8,6 +8,7 @@
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/output.h"
 #include "apps/cli/shell/progress.h"
+#include "apps/cli/shell/spread.h"
 #include "apps/cli/shell/verb.h"
 #include "apps/cli/verify_model.h"
 
@@ -241,6 +242,7 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
       check_request(request->options, app.count("--steps") > 0);
     if (request->report.empty() && !request->data_dir.empty())
       throw UsageError("--data-dir has no effect without --report");
+    if (!speaks(common)) request->report.clear();
     report::TheoremReportOptions report;
     if (!request->report.empty()) report.data = available_data(request->data_dir);
     report.data_dir = request->data_dir;
@@ -248,9 +250,10 @@ Job declare_verify(CLI::App& app, const CommonOptions& common) {
     report.model = request->model;
     require_writable(request->report);
     const std::vector<permute::VerifyResult> results =
-        given ? verify_model(request->model, request->options, dtypes, !common.quiet)
-              : verify_all(request->options, dtypes, !common.quiet);
+        given ? verify_model(request->model, request->options, dtypes, common)
+              : verify_all(request->options, dtypes, common);
     if (common.talks()) print_table(results);
+    say_sharing(common);
     nlohmann::json json = nlohmann::json::parse(permute::to_json(results));
     if (!given) tell_left_out(request->options, common, json);
     write_json(common, json);

@@ -175,7 +175,7 @@ int main_job(const CommonOptions& common, const RunRequest& request) {
   if (!common.quiet)
     for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks()) say("\n== The theorems ==\n");
-  story.identities = verify_all({}, {DType::f64, DType::f32}, !common.quiet);
+  story.identities = verify_all({}, {DType::f64, DType::f32}, common);
   if (common.talks()) print_table(story.identities);
   if (common.talks()) say(heading(trainer));
   train_twins(trainer, story, !common.quiet);

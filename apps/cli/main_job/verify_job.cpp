@@ -1,5 +1,6 @@
 #include "apps/cli/main_job/verify_job.h"
 
+#include "apps/cli/main_job/verify_record.h"
 #include "apps/cli/shell/interrupt.h"
 #include "apps/cli/shell/output.h"
 #include "apps/cli/shell/progress.h"
@@ -83,21 +84,40 @@ std::vector<const permute::Identity*> identities_left_out(const permute::VerifyO
   return meant;
 }
 
-std::vector<permute::VerifyResult> verify_all(permute::VerifyOptions options, const std::vector<DType>& dtypes,
-                                              bool show_progress) {
-  const std::size_t meant = identities_meant(options.filter).size() - identities_left_out(options).size();
-  Progress progress(show_progress);
-  std::vector<permute::VerifyResult> all;
-  for (const DType dtype : dtypes) {
-    options.dtype = dtype;
-    permute::run_catalogue(options, [&](const permute::VerifyResult& result) {
-      all.push_back(result);
-      progress.show(static_cast<double>(all.size()), static_cast<double>(meant * dtypes.size()),
-                    {{fmt::format("{} {}", name_of(dtype), result.id), 1}});
-      throw_if_stopped();
-    });
+std::vector<permute::VerifyResult> verify_rows(const std::vector<const permute::Identity*>& rows,
+                                               const permute::VerifyOptions& options, const std::vector<DType>& dtypes,
+                                               const CommonOptions& common) {
+  const std::size_t parts = rows.size() * dtypes.size();
+  Progress progress(!common.quiet);
+  const StopScope stopping;
+  std::string latest;
+  const auto show = [&](std::size_t done) {
+    if (!latest.empty()) progress.show(static_cast<double>(done), static_cast<double>(parts), {{latest, 1}});
+  };
+  SpreadOptions<permute::VerifyResult> how;
+  how.on_progress = show;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const permute::Gate gate = rows[part % rows.size()]->gate;
+    how.costs.push_back(gate == permute::Gate::training ? 2 : gate == permute::Gate::whole_model ? 1 : 0);
   }
-  return all;
+  const auto check = [&](std::size_t part) {
+    const permute::Identity& row = *rows[part % rows.size()];
+    permute::VerifyOptions mine = options;
+    mine.dtype = dtypes[part / rows.size()];
+    permute::VerifyResult result = permute::verify(row, mine);
+    latest = fmt::format("{} {}", name_of(mine.dtype), row.id);
+    throw_if_stopped();
+    return result;
+  };
+  return spread<permute::VerifyResult>(common, parts, check, verify_record, how);
+}
+
+std::vector<permute::VerifyResult> verify_all(const permute::VerifyOptions& options, const std::vector<DType>& dtypes,
+                                              const CommonOptions& common) {
+  permute::check(options);
+  std::vector<const permute::Identity*> rows = identities_meant(options.filter);
+  std::erase_if(rows, [&](const permute::Identity* row) { return !permute::why_not_on(*row, options.device).empty(); });
+  return verify_rows(rows, options, dtypes, common);
 }
 
 void print_table(const std::vector<permute::VerifyResult>& results) {
