@@ -1,5 +1,7 @@
 #include "apps/cli/main_job/doctor.h"
+#include "apps/cli/main_job/doctor_processes.h"
 #include "apps/cli/shell/output.h"
+#include "apps/cli/shell/spread.h"
 #include "apps/cli/shell/verb.h"
 
 #include "core/base/error.h"
@@ -146,8 +148,16 @@ void print_doctor(const std::vector<std::pair<std::string, std::string>>& lines)
 
 Job declare_doctor(CLI::App&, const CommonOptions& common) {
   return [&common]() -> int {
-    if (common.talks()) print_doctor(doctor_lines());
-    write_json(common, findings());
+    const std::vector<ProcessLine> processes = process_lines(common);
+    if (!speaks(common)) return done;
+    if (common.talks()) {
+      print_doctor(doctor_lines());
+      print_doctor(mpi_lines(common, processes));
+    }
+    nlohmann::json json = findings();
+    json["mpi"] = mpi_json(common);
+    json["processes"] = processes_json(processes);
+    write_json(common, json);
     return done;
   };
 }
