@@ -42,7 +42,7 @@ Processes::Processes() : launch_(distributed::launch()) {
 }
 
 void Processes::open(const Verb& verb, CommonOptions& common) {
-  if (launch_ && !verb.spreads && launch_->size > 1)
+  if (launch_ && verb.spreads == nullptr && launch_->size > 1)
     throw UsageError(fmt::format("{} works in one process, and {} started {}: start it without the launcher", verb.name,
                                  launch_->launcher, launch_->size));
   if (silent()) {
@@ -50,7 +50,7 @@ void Processes::open(const Verb& verb, CommonOptions& common) {
     common.json.clear();
     common.profile.clear();
   }
-  if (launch_ && verb.spreads) {
+  if (launch_ && verb.spreads != nullptr) {
     opened_ = std::make_unique<distributed::Communicator>([this] { return distributed::open_mpi(*launch_); },
                                                           distributed::Communicator::Seconds(timeout()));
     common.processes = opened_.get();

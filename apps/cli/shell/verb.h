@@ -59,7 +59,8 @@ struct Verb {
   const char* about;
   Declare declare;
   bool computes = false; ///< what it does can be profiled
-  bool spreads = false;  ///< processes that mpirun started share its work
+  /// What processes that mpirun started do: "share its rows". Null: one process does it.
+  const char* spreads = nullptr;
   /// The words behind the verb that its options depend on; null: they depend on none.
   const std::vector<std::string>& (*parts)() = nullptr;
 };

@@ -78,8 +78,10 @@ nlohmann::ordered_json command_json(const std::vector<std::string>& words) {
   nlohmann::ordered_json options = nlohmann::ordered_json::array();
   for (const CLI::Option* option : app.get_options())
     if (!option->get_group().empty()) options.push_back(option_json(*option, *program.common.files));
+  const char* const spreads = verbs()[verb_named(words.front())].spreads;
   return {{"command", fmt::format("{}", fmt::join(words, " "))},
           {"about", app.get_description()},
+          {"processes", spreads == nullptr ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(spreads)},
           {"options", std::move(options)}};
 }
 
@@ -97,6 +99,11 @@ Program::Program(const std::vector<std::string>& words) {
     apps.push_back(app.add_subcommand(verb.name, verb.about));
     add_common(*apps.back(), common, verb.computes);
     jobs.push_back(verb.declare(*apps.back(), common));
+    if (verb.spreads != nullptr) {
+      const std::string own = apps.back()->get_footer();
+      apps.back()->footer(fmt::format("{}{}mpirun -n N equigrad {}: the processes {} (docs/distributed.md).", own,
+                                      own.empty() ? "" : "\n", verb.name, verb.spreads));
+    }
     assert(paths_are_declared(*apps.back(), *common.files));
   }
 }
