@@ -190,6 +190,9 @@ void add_numbers(OptionTable<RunOptions>& t) {
          "f32, or bf16: matrix products round their operands to bf16 and add in f32, where the processor is faster at "
          "that; weights, gradients and optimiser stay f32")
       .must([](const R& o) {
+        return unless(o.precision != MatmulPrecision::int8, "int8 is for weights in 8 bits, which do not train");
+      })
+      .must([](const R& o) {
         return unless(o.precision == MatmulPrecision::full || o.dtype == DType::f32, "bf16 needs dtype f32");
       })
       .resumes(OnResume::beside)

@@ -10,18 +10,32 @@
 
 namespace eg::cli {
 
-void add_precision(CLI::App& app, std::string& precision) {
-  app.add_option("--precision", precision,
-                 "f32, or bf16: matrix products round their operands to bf16 and add in f32, where the processor is "
-                 "faster at that (default f32)")
-      ->check(one_of({"f32", "bf16"}))
-      ->type_name("TYPE");
+void add_precision(CLI::App& app, std::string& precision, bool whole_numbers) {
+  const std::string bf16 =
+      "bf16: matrix products round their operands to bf16 and add in f32, where the processor is faster at that";
+  if (whole_numbers)
+    app.add_option("--precision", precision,
+                   "f32; " + bf16 +
+                       "; int8, with --weights int8: prompts are rounded to 8 bits as well, a scale for each token, "
+                       "and whole numbers are added (default f32)")
+        ->check(one_of({"f32", "bf16", "int8"}))
+        ->type_name("TYPE");
+  else
+    app.add_option("--precision", precision, "f32, or " + bf16 + " (default f32)")
+        ->check(one_of({"f32", "bf16"}))
+        ->type_name("TYPE");
 }
 
 MatmulPrecision effective_precision(std::string_view precision, std::string_view dtype, Device device) {
   const MatmulPrecision asked = matmul_precision_named(precision);
   if (asked == MatmulPrecision::full) return asked;
-  if (dtype == "f64") throw UsageError("--precision bf16 has no effect on f64; it is for --dtype f32");
+  if (dtype == "f64")
+    throw UsageError(fmt::format("--precision {} has no effect on f64; it is for --dtype f32", precision));
+  if (asked == MatmulPrecision::int8) {
+    if (!device.is_cpu())
+      throw UsageError(fmt::format("--precision int8 is for the CPU; the model computes on {}", device.str()));
+    return asked;
+  }
   const std::string refusal = device.is_cpu() ? gemm::bf16_refusal() : "";
   if (refusal.empty()) return asked;
   std::fputs(fmt::format("equigrad: bf16: {}\n", refusal).c_str(), stderr);

@@ -51,10 +51,15 @@ nlohmann::json as_json(const nn::GenerateOptions& o) {
 
 nlohmann::json as_json(const GenerateRequest& r, const nn::GenerateOptions& options, const hub::GeneratedText& result,
                        double per_s) {
-  return {{"model", r.model},      {"settings", as_json(options)},
-          {"weights", r.weights},  {"prompt_ids", result.prompt_ids},
-          {"ids", result.ids},     {"text", result.text},
-          {"ended", result.ended}, {"prompt_ms", 1e3 * result.prompt_seconds},
+  return {{"model", r.model},
+          {"settings", as_json(options)},
+          {"weights", r.weights},
+          {"precision", name_of(matmul_precision())},
+          {"prompt_ids", result.prompt_ids},
+          {"ids", result.ids},
+          {"text", result.text},
+          {"ended", result.ended},
+          {"prompt_ms", 1e3 * result.prompt_seconds},
           {"tokens_per_s", per_s}};
 }
 
@@ -74,6 +79,8 @@ int generate(const GenerateRequest& r, const CommonOptions& common) {
   for (const std::string& path : {r.model, r.text.tokenizer}) add_model(*common.files, path);
   common.files->check();
   const nn::WeightStorage weights = requested_weight_storage(r.weights, r.dtype);
+  if (r.precision == "int8" && weights != nn::WeightStorage::int8)
+    throw UsageError(fmt::format("--precision int8 needs --weights int8, they are {}", r.weights));
   const Device device = requested_device(r.device);
   TextToContinue text = text_to_continue(r.text, r.model, common.seed);
   const data::Tokenizer* const tokenizer = text.tokenizer ? &*text.tokenizer : nullptr;
@@ -107,7 +114,7 @@ Job declare_generate(CLI::App& app, const CommonOptions& common) {
       ->type_name("DIR");
   r->text.declare(app, common);
   app.add_option("--dtype", r->dtype, "f32 or f64 (default f32)")->check(one_of({"f32", "f64"}))->type_name("TYPE");
-  add_precision(app, r->precision);
+  add_precision(app, r->precision, true);
   add_weights(app, r->weights);
   add_device(app, r->device);
   return [r, &app, &common]() -> int {

@@ -1,10 +1,12 @@
-// 12 x 32 of C in registers: 24 sums of 16, two vectors of the right operand. Both operands are packed into panels of
-// 32-bit elements, each two terms of k rounded to bf16. The file is compiled for the baseline; its vector functions
-// name what they need and run only where the processor has it.
+// Products by AVX512-BF16, and which instruction is used. 12 x 32 of C in registers: 24 sums of 16, two vectors of the
+// right operand. Both operands are packed into panels of 32-bit elements, each two terms of k rounded to bf16. The file
+// is compiled for the baseline; its vector functions name what they need and run only where the processor has it.
 
 #include "core/gemm/gemm_bf16.h"
 
 #include "core/base/error.h"
+#include "core/gemm/amx.h"
+#include "core/gemm/amx_kernels.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -147,6 +149,7 @@ EG_BF16 inline void store_transposed(const __m512i (&row)[4], Pair* to, std::int
 struct Bf16Kernel {
   using Scalar = float;
   using Packed = Pair;
+  struct Task {};
   static constexpr int terms = 2;
   static constexpr int rows = kernel_rows;
   static constexpr bool reads_left_in_place = false;
@@ -247,6 +250,15 @@ private:
   }
 };
 
+bool uses_tiles() { return amx::refusal(amx::Numbers::bf16).empty(); }
+
+bool has_vector_instruction() {
+  static const bool has = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
+  return has;
+}
+
 // --- rates ---
 
 constexpr int chains = 16; // independent sums, enough to hide the latency
@@ -290,23 +302,26 @@ Bf16Rates measured_rates() {
     const double ns = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
     return static_cast<double>(count) * per_instruction / std::max(ns, 1.0);
   };
+  const bool tiles = uses_tiles();
+  if (tiles) best.bf16 = amx::bf16_rate();
   for (int turn = 0; turn < turns; ++turn) {
     best.f32 = std::max(best.f32, rate(chain_f32, lanes));
-    best.bf16 = std::max(best.bf16, rate(chain_bf16, 2 * lanes));
+    if (!tiles) best.bf16 = std::max(best.bf16, rate(chain_bf16, 2 * lanes));
   }
   return best;
 }
 
 } // namespace
 
-bool bf16_available() {
-  static const bool available = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512f") &&
-                                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
-  return available;
+bool bf16_available() { return uses_tiles() || has_vector_instruction(); }
+
+std::string bf16_instruction() {
+  if (uses_tiles()) return "tdpbf16ps (AMX)";
+  return has_vector_instruction() ? "vdpbf16ps (AVX512-BF16)" : "";
 }
 
 void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> after) {
+  if (uses_tiles()) return amx::product_bf16(p, after);
   Run<Bf16Kernel, false>(p, after)();
 }
 
@@ -317,6 +332,8 @@ Bf16Rates measured_rates() { return {}; }
 } // namespace
 
 bool bf16_available() { return false; }
+
+std::string bf16_instruction() { return {}; }
 
 void product_bf16(const Product<float>&, FunctionRef<void(const blas::Tile&)>) {
   throw Error("gemm: this processor cannot multiply bf16");
@@ -338,7 +355,7 @@ std::string bf16_refusal() {
   const char* wished = std::getenv("EQUIGRAD_BF16");
   const std::string_view wish = wished == nullptr ? "" : wished;
   if (!wish.empty() && wish != "force") throw ValueError(fmt::format("EQUIGRAD_BF16 is '{}'; it can be force", wish));
-  if (!bf16_available()) return "this processor has no bf16 multiply-add (AVX512-BF16): products stay in f32";
+  if (!bf16_available()) return "this processor has no bf16 multiply-add (AVX512-BF16, AMX): products stay in f32";
   if (wish == "force" || bf16_pays()) return {};
   return fmt::format("this processor does {:.0f} G multiply-adds a second and thread in bf16 and {:.0f} G in f32: "
                      "products stay in f32 (EQUIGRAD_BF16=force: bf16 all the same)",

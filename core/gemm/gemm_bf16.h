@@ -1,6 +1,6 @@
 #pragma once
 // Computes matrix products of operands rounded to bf16 with sums in f32, on processors with AVX512-BF16 (AMD since Zen
-// 4, Intel since Cooper Lake).
+// 4, Intel since Cooper Lake) or AMX (Intel since Sapphire Rapids).
 
 #include "core/gemm/gemm.h"
 
@@ -8,13 +8,20 @@
 
 namespace eg::gemm {
 
-/// True where the processor has the instruction. Elsewhere nothing below but these questions may be called.
+/// True where the processor has one of the instructions. Elsewhere nothing below but these questions may be called.
 bool bf16_available();
 
+/// Which one multiplies: "tdpbf16ps (AMX)", where the process may use tiles (amx.h), "vdpbf16ps (AVX512-BF16)", or
+/// empty.
+std::string bf16_instruction();
+
 /// The product of a and b rounded to bf16 (to nearest, ties to even), its sums in f32; called only where
-/// bf16_available(). Terms are added in pairs in the order of k, in even pieces of at most `depth`: an element's bits
-/// depend on its row of A, its column of B and on k alone. The instruction takes subnormal operands for zeros and
-/// flushes subnormal sums to zero; operands beyond 3.39e38 become infinite. after as for product.
+/// bf16_available(). Terms are added in the order of k, in even pieces of at most `depth`: an element's bits depend on
+/// its row of A, its column of B and on k alone. VDPBF16PS adds them in pairs. TDPBF16PS adds the even terms of 32 to
+/// one sum, the odd ones to another, then both to the element. So the bits may differ between the two; they are equal
+/// where every sum is exact, and both are within eps k |A||B| of the product. Either instruction takes subnormal
+/// operands for zeros and flushes subnormal sums to zero; operands beyond 3.39e38 become infinite. after as for
+/// product.
 void product_bf16(const Product<float>& p, FunctionRef<void(const blas::Tile&)> after);
 
 /// Multiply-adds a second of one thread whose operands are in registers, in units of 10^9.

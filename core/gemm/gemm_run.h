@@ -1,6 +1,6 @@
 #pragma once
 // Runs the loops around the kernels of our matrix products: how C is cut into tasks, what is packed when. Shared by the
-// kernels of gemm_simd.cpp (one for each width of vectors) and that of gemm_bf16.cpp.
+// kernels of gemm_simd.cpp (one for each width of vectors), gemm_bf16.cpp and tile_kernels.h.
 
 #include "core/gemm/gemm.h"
 #include "core/memory/allocator.h"
@@ -33,6 +33,7 @@ template <class T> struct Left {
 /// The last one is as wide as `last`, with zeros where lines are missing.
 struct Panels {
   std::int64_t lines, width, last, k;
+  bool left; ///< rows of the left operand; else columns of the right one. Kernels for tiles pack them otherwise.
 
   /// Width of the panel that begins at `line`.
   std::int64_t of(std::int64_t line) const { return lines - line / width * width >= width ? width : last; }
@@ -57,7 +58,7 @@ template <class Kernel> struct Blocking {
     constexpr auto size = static_cast<std::int64_t>(sizeof(typename Kernel::Scalar));
     constexpr std::int64_t region_elements =
         (std::int64_t{16} << 20) / static_cast<std::int64_t>(sizeof(typename Kernel::Packed)) * Kernel::terms;
-    depth = even_piece(k, gemm::depth, 4);
+    depth = even_piece(k, gemm::depth, std::max(4, Kernel::terms));
     columns = even_piece(n, std::int64_t{packs_left ? 2048 : 1024} / size, Kernel::width());
     region_columns =
         std::clamp(region_elements / depth / columns, std::int64_t{1}, (n + columns - 1) / columns) * columns;
@@ -81,6 +82,7 @@ template <class Kernel> struct Blocking {
 ///                            across, at x[p*ld + i]; panels are counted in elements of k, and `out` holds
 ///                            k / terms steps, rounded up, of which the last is filled with zeros
 ///   multiply<transposed>     (rows, steps, left, panel, target, columns): one tile of at most rows x width()
+///   Task                     what a thread holds while it multiplies: an empty struct, or configured tile registers
 template <class Kernel, bool transposed> class Run {
   using T = typename Kernel::Scalar;
   using Packed = typename Kernel::Packed;
@@ -160,7 +162,7 @@ private:
   void pack_part(const blas::Tile& region, std::int64_t col, std::int64_t from) {
     const std::int64_t cols = std::min(pack_columns, region.cols - col), k = std::min(block_.depth, region.rows - from);
     const std::int64_t width = Kernel::width(), at_k = region.row + from, at_col = region.col + col;
-    const Panels panels{cols, width, (cols - 1) % width >= Kernel::lanes() ? width : Kernel::lanes(), k};
+    const Panels panels{cols, width, (cols - 1) % width >= Kernel::lanes() ? width : Kernel::lanes(), k, false};
     if (p_.b.transposed)
       Kernel::pack_along(p_.b.data + at_col * p_.b.ld + at_k, p_.b.ld, panels, packed(region, col, from, k));
     else
@@ -168,7 +170,7 @@ private:
   }
 
   void pack_left(const blas::Tile& tile, std::int64_t at_k, std::int64_t k, Packed* out) {
-    const Panels panels{tile.rows, Kernel::rows, Kernel::rows, k};
+    const Panels panels{tile.rows, Kernel::rows, Kernel::rows, k, true};
     if (p_.a.transposed)
       Kernel::pack_across(p_.a.data + at_k * p_.a.ld + tile.row, p_.a.ld, panels, out);
     else
@@ -179,6 +181,7 @@ private:
   void compute(const blas::Tile& region, const blas::Tile& tile) {
     const blas::Tile whole{tile.row, tile.rows, region.col + tile.col, tile.cols};
     const ScratchPool::Buffer buffer = left_buffers_.take();
+    [[maybe_unused]] const typename Kernel::Task task;
     for (std::int64_t from = 0; from < region.rows; from += block_.depth) {
       const std::int64_t k = std::min(block_.depth, region.rows - from), at_k = region.row + from;
       Packed* const left = p_.parallel ? reinterpret_cast<Packed*>(buffer.data()) : left_;

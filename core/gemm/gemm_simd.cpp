@@ -357,6 +357,7 @@ template <class T> void PackAlong(const T* x, std::int64_t ld, const Panels& pan
 template <class T> struct VectorKernel {
   using Scalar = T;
   using Packed = T;
+  struct Task {};
   static constexpr int terms = 1;
   static constexpr int rows = kernel_rows;
   static constexpr bool reads_left_in_place = true;

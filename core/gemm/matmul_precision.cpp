@@ -1,20 +1,21 @@
 #include "core/gemm/matmul_precision.h"
 
 #include "core/base/context.h"
-#include "core/base/error.h"
+#include "core/base/named_values.h"
 
-#include <fmt/format.h>
 #include <utility>
 
 namespace eg {
+namespace {
 
-MatmulPrecision matmul_precision_named(std::string_view name) {
-  for (const MatmulPrecision candidate : {MatmulPrecision::full, MatmulPrecision::bf16})
-    if (name == name_of(candidate)) return candidate;
-  throw ValueError(fmt::format("precision: '{}' is not one of f32, bf16", name));
-}
+constexpr NamedValues<MatmulPrecision, 3> names{
+    {{"f32", MatmulPrecision::full}, {"bf16", MatmulPrecision::bf16}, {"int8", MatmulPrecision::int8}}};
 
-std::string_view name_of(MatmulPrecision products) { return products == MatmulPrecision::bf16 ? "bf16" : "f32"; }
+} // namespace
+
+MatmulPrecision matmul_precision_named(std::string_view name) { return value_named(names, "precision", name); }
+
+std::string_view name_of(MatmulPrecision products) { return name_in(names, products); }
 
 MatmulPrecision matmul_precision() { return execution_context().settings.matmul_precision; }
 

@@ -6,8 +6,10 @@
 
 #include "core/base/error.h"
 #include "core/device/device.h"
+#include "core/gemm/amx.h"
 #include "core/gemm/blas.h"
 #include "core/gemm/gemm_bf16.h"
+#include "core/gemm/int8_product.h"
 #include "core/memory/allocator.h"
 #include "core/ops/linalg/engine.h"
 #include "core/registry.h"
@@ -36,10 +38,21 @@ std::string compiler() {
 #endif
 }
 
-/// Who multiplies matrices, and whether --precision bf16 would be followed.
+/// Who multiplies f32 matrices, those in bf16 or whether they would be refused, and whole numbers of 8 bits.
 std::string products_line() {
   const std::string refusal = gemm::bf16_refusal();
-  return fmt::format("{}; bf16 {}", blas::engine(), refusal.empty() ? "on request" : "refused: " + refusal);
+  return fmt::format("f32 by {}; bf16 {}; int8 by {}", blas::engine(),
+                     refusal.empty() ? "by " + gemm::bf16_instruction() + " on request" : "refused: " + refusal,
+                     int8_product::engines().front().name);
+}
+
+/// Whether tiles multiply bf16 and int8, or why not.
+std::string amx_line() {
+  const std::string &bf16 = gemm::amx::refusal(gemm::amx::Numbers::bf16),
+                    &int8 = gemm::amx::refusal(gemm::amx::Numbers::int8);
+  if (bf16 == int8) return bf16.empty() ? "used for bf16 and int8" : "not used: " + bf16;
+  const auto verdict = [](const std::string& why) { return why.empty() ? "used" : "not used: " + why; };
+  return fmt::format("bf16 {}; int8 {}", verdict(bf16), verdict(int8));
 }
 
 /// OpenBLAS, or why there is none; the products of our own kernel do without it. Throws where they would need it.
@@ -112,6 +125,9 @@ nlohmann::json findings() {
           {"products", blas::engine()},
           {"factorisations", linalg::engine()},
           {"bf16", gemm::bf16_refusal().empty()},
+          {"bf16_instruction", gemm::bf16_instruction()},
+          {"int8", int8_product::engines().front().name},
+          {"amx_refusal", gemm::amx::refusal(gemm::amx::Numbers::bf16)},
           {"simd", simd::target()},
           {"allocator", "caching"},
           {"compiler", compiler()},
@@ -130,6 +146,7 @@ std::vector<std::pair<std::string, std::string>> doctor_lines() {
       {"threads", fmt::format("{}, {}", parallel::threads_reason(), parallel::backend())},
       {"BLAS", blas_line()},
       {"products", products_line()},
+      {"AMX", amx_line()},
       {"matrices", fmt::format("factorised by {}", linalg::engine())},
       {"SIMD", simd::target()},
       {"memory", fmt::format("at most {:.1f} GiB, the least of machine and cgroup; freed blocks are kept, {}-byte "

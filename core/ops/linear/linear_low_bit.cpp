@@ -1,7 +1,9 @@
 // y = x W^T + b (+ addend) of weights in 8 bits or in bf16, which are read in place.
 
 #include "core/call.h"
+#include "core/gemm/int8_product.h"
 #include "core/gemm/low_bit_weights.h"
+#include "core/gemm/matmul_precision.h"
 #include "core/ops.h"
 #include "core/ops/linear/parts.h"
 #include "core/ops/list.h"
@@ -122,9 +124,36 @@ std::vector<TensorSpec> int8_infer(const OpArgs& args) {
   return {{shape, args.in[0].dtype()}};
 }
 
+/// x in 8 bits as well.
+void whole_number_product(const OpArgs& args, const Tensor& codes, const Tensor& scales, Tensor& out) {
+  const Tensor rows = flatten_to_rows(args.in[0]);
+  const std::int64_t m = rows.shape()[0], k = rows.shape()[1], columns = out.shape()[-1];
+  Tensor x = Tensor::empty({m, k}, DType::u8), x_scales = Tensor::empty({m});
+  auto* const x_codes = reinterpret_cast<std::int8_t*>(x.mutable_data<std::uint8_t>("linear_int8"));
+  int8_product::quantize_rows(m, k, rows.data<float>(), rows.strides()[0], x_codes,
+                              x_scales.mutable_data<float>("linear_int8"));
+  int8_product::product({.m = m,
+                         .n = columns,
+                         .k = k,
+                         .a = x_codes,
+                         .lda = k,
+                         .row_scales = x_scales.data<float>(),
+                         .b = reinterpret_cast<const std::int8_t*>(codes.data<std::uint8_t>()),
+                         .ldb = k,
+                         .column_scales = scales.data<float>(),
+                         .plus = LinearAddends(args, 3).of<float>(columns),
+                         .c = out.mutable_data<float>("linear_int8"),
+                         .ldc = columns});
+}
+
 void int8_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Tensor codes = packed(args.in[1]);
   const Tensor scales = packed(args.in[2]);
+  const std::int64_t k = codes.shape()[1];
+  const bool many_rows = out[0].numel() > skinny_gemm::most * out[0].shape()[-1];
+  if (matmul_precision() == MatmulPrecision::int8 && out[0].dtype() == DType::f32 && many_rows && k > 0 &&
+      k <= int8_product::most_terms)
+    return whole_number_product(args, codes, scales, out[0]);
   visit_floating(out[0].dtype(), [&]<class T>() {
     product<T>(args, reinterpret_cast<const std::int8_t*>(codes.data<std::uint8_t>()), scales.data<T>(), 3, out[0]);
   });
