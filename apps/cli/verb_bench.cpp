@@ -1,4 +1,5 @@
 #include "apps/cli/bench/bench.h"
+#include "apps/cli/bench/counts.h"
 #include "apps/cli/device_flag.h"
 #include "apps/cli/precision.h"
 #include "apps/cli/shell/arguments.h"
@@ -8,13 +9,32 @@
 
 namespace eg::cli {
 
+namespace {
+
+struct Request {
+  bench::Options options;
+  std::string what;
+  std::string dtype = "f32";
+  std::string weights = "f32", device;
+  bench::CountOptions counts;
+  bool counted = false; // run by valgrind
+};
+
+/// Instructions instead of times.
+int counted(Request& r, const CommonOptions& common) {
+  if (r.what != "ops" || r.options.exact || r.dtype != "f32")
+    throw UsageError("--store and --against are for bench ops in f32, without --exact");
+  if (!r.counts.store.empty() && !r.counts.against.empty())
+    throw UsageError("--store writes counts and --against compares with them; give one of them");
+  r.counts.name = r.options.name;
+  if (!r.counted) return bench::counts(r.counts, common.talks());
+  bench::counted_calls(r.counts.name);
+  return done;
+}
+
+} // namespace
+
 Job declare_bench(CLI::App& app, const CommonOptions& common) {
-  struct Request {
-    bench::Options options;
-    std::string what;
-    std::string dtype = "f32";
-    std::string weights = "f32", device;
-  };
   auto request = std::make_shared<Request>();
   app.add_option("what", request->what,
                  "step: training steps of models; gemm: matrix products; ops: every operation; scaling: the cost of a "
@@ -39,6 +59,25 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
                "bench step: blocks keep their input alone and compute the rest again on the way back");
   app.add_flag("--exact", request->options.exact,
                "bench step, ops: with exact reductions; ops: the rows that have an exact kernel, and how much slower");
+  common.files
+      ->result(app.add_option("--store", request->counts.store,
+                              "bench ops: counts the instructions of some hot calls, and writes them here"))
+      ->type_name("FILE");
+  common.files
+      ->input(app.add_option("--against", request->counts.against,
+                             "bench ops: counts them, compares with a stored file and names slower calls; the "
+                             "exit status is 1 where there are any"))
+      ->type_name("FILE");
+  app.add_option("--tolerance", request->counts.tolerance, "bench ops --against: percent more that are not slower")
+      ->check(number(0.0, 1000.0))
+      ->type_name("X")
+      ->capture_default_str();
+  app.add_option("--counter", request->counts.counter,
+                 "bench ops --store, --against: processor (perf_event_open), or valgrind, whose counts are the same on "
+                 "all x86 machines with AVX2 (default: the file's; processor where the system allows it)")
+      ->check(one_of({"processor", "valgrind"}))
+      ->type_name("WHO");
+  app.add_flag("--counted", request->counted)->group("");
   add_weights(app, request->weights, "bench step --case gpt2-decode: ");
   add_device(app, request->device, "bench step: ");
   return [request, &common] {
@@ -73,6 +112,7 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       throw UsageError(
           fmt::format("EQUIGRAD_DEVICE has no effect on bench {}, which computes on the CPU; unset it", request->what));
     request->options.seed = common.seed;
+    if (request->counted || request->counts.asked()) return counted(*request, common);
     bench::Output output(common.json, common.talks());
     if (request->what == "step") bench::step(request->options, output);
     if (request->what == "gemm") bench::gemm(request->options, output);

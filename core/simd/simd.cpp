@@ -21,6 +21,13 @@ HWY_AFTER_NAMESPACE();
 namespace eg {
 HWY_EXPORT(DescribeTarget);
 
+void simd::limit_to_avx2() {
+#if HWY_ARCH_X86
+  hwy::DisableTargets(HWY_AVX2 - 1); // better targets are lower bits
+  hwy::GetChosenTarget().DeInit();
+#endif
+}
+
 std::string simd::target() { return HWY_DYNAMIC_DISPATCH(DescribeTarget)(); }
 
 } // namespace eg

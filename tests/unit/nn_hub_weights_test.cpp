@@ -3,6 +3,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/gemm/matmul_precision.h"
 #include "core/ops.h"
 #include "data/dataset.h"
 #include "data/safetensors.h"
@@ -246,4 +247,42 @@ TEST_CASE("llama2.c: a checkpoint with and without a head of its own, with share
     write_file(path, std::string_view(bytes).substr(0, bytes.size() - 4));
     CHECK_THROWS_WITH_AS(hub::load_llama2c(path), doctest::Contains("its header asks for"), FileError);
   }
+}
+
+TEST_CASE("prompts in 8 bits cost a trained Llama little on texts of its own") {
+  const std::filesystem::path folder = test::data_or_skip("hub_weights: int8", "weights/llama2c-aidreams260K");
+  if (folder.empty()) return;
+  constexpr std::int64_t texts = 16, length = 120;
+  const auto logits = [&](const nn::Decoder& model, const Tensor& ids) {
+    return log_softmax(model.language_model(model({ids})).to(DType::f64));
+  };
+  const auto model = hub::load_llama2c(folder / "aidreams260K.bin");
+  std::vector<std::int64_t> all;
+  for (std::uint64_t i = 0; i < texts; ++i) {
+    nn::GenerateOptions options{.max_new_tokens = length - 1, .sampling = {.temperature = 1.0}, .key = {76, i}};
+    const std::vector<std::int64_t> prompt = {1}, rest = nn::generate(*model->decoder(), prompt, options);
+    all.push_back(1);
+    all.insert(all.end(), rest.begin(), rest.end());
+  }
+  const Tensor ids = Tensor::from<std::int64_t>(all, {texts, length});
+  const Tensor full = logits(*model->decoder(), ids), likeliest = argmax(full, -1);
+  const auto cost = [&](const Tensor& found) { // divergence in nats a token, and how often the likeliest token stays
+    const double divergence = sum(exp(full) * (full - found)).item() / static_cast<double>(texts * length);
+    const std::vector<std::int64_t> a = likeliest.to_vector<std::int64_t>(),
+                                    b = argmax(found, -1).to_vector<std::int64_t>();
+    double same = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) same += a[i] == b[i] ? 1.0 : 0.0;
+    const double share = same / static_cast<double>(a.size());
+    MESSAGE(fmt::format("divergence {:.2e}, the same likeliest token {:.2f} %", divergence, 100.0 * share));
+    return std::pair(divergence, share);
+  };
+  model->decoder()->narrow_weights(nn::WeightStorage::int8);
+  const auto [weights, weights_same] = cost(logits(*model->decoder(), ids));
+  const MatmulPrecisionScope scope(MatmulPrecision::int8);
+  const auto [both, both_same] = cost(logits(*model->decoder(), ids));
+  CHECK(weights < 5e-4);
+  CHECK(both > weights); // rounding is seen
+  CHECK(both < 5e-3);
+  CHECK(weights_same > 0.98);
+  CHECK(both_same > 0.95);
 }
