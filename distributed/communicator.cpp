@@ -22,10 +22,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of a heartbeat; no Kind has it.
-constexpr int heartbeat_tag = 0;
 /// Tags of operations: kind, and the low bits of the operation's number.
 constexpr int kinds = 16, numbers = 2048;
+/// Of what is no operation: a process lives, a process stopped and says why. No Kind is 0.
+constexpr int heartbeat_tag = 0, farewell_tag = kinds;
+/// Most bytes of a farewell.
+constexpr std::size_t most_words = 4096;
 /// Most bytes that a process may send where the receiver does not know how many come.
 constexpr std::uint64_t most_text = std::uint64_t{1} << 28;
 /// Bytes of one message of a broadcast.
@@ -217,6 +219,28 @@ public:
     tag_ = static_cast<int>(kind) + kinds * number_;
   }
   void exchange(std::span<const Out> out, std::span<const In> in) override {
+    try {
+      exchange_all(out, in);
+    } catch (...) {
+      say_farewell(std::current_exception()); // while what is received still has its place
+      throw;
+    }
+  }
+  bool waiting(int from) override {
+    std::deque<Transport::Arrival>& kept = kept_of(from);
+    if (kept.empty())
+      if (std::optional<Transport::Arrival> arrival = fresh(from)) kept.push_back(std::move(*arrival));
+    return !kept.empty();
+  }
+  void keep_alive() override { stay_alive(); }
+
+private:
+  struct Job {
+    std::function<void(Link&)> work;
+    std::promise<void> done;
+  };
+
+  void exchange_all(std::span<const Out> out, std::span<const In> in) {
     std::vector<std::unique_ptr<Transport::Request>> requests;
     for (const Out& o : out) {
       requests.push_back(transport_->send(o.to, tag_, o.bytes.data(), static_cast<std::int64_t>(o.bytes.size())));
@@ -250,19 +274,6 @@ public:
       stay_alive();
     }
   }
-  bool waiting(int from) override {
-    std::deque<Transport::Arrival>& kept = kept_of(from);
-    if (kept.empty())
-      if (std::optional<Transport::Arrival> arrival = fresh(from)) kept.push_back(std::move(*arrival));
-    return !kept.empty();
-  }
-  void keep_alive() override { stay_alive(); }
-
-private:
-  struct Job {
-    std::function<void(Link&)> work;
-    std::promise<void> done;
-  };
 
   void serve() {
     for (;;) {
@@ -296,6 +307,7 @@ private:
 
   /// From here on every job has this error: what other processes expect next is not known.
   void fail(const std::exception_ptr& why, Job& job) {
+    say_farewell(why);
     std::deque<Job> left;
     {
       const std::lock_guard lock(mutex_);
@@ -304,6 +316,36 @@ private:
     }
     if (job.work) job.done.set_exception(failure_);
     for (Job& other : left) other.done.set_exception(failure_);
+  }
+
+  /// Tells all others why this process stops, so that they need not wait until it falls silent.
+  void say_farewell(const std::exception_ptr& why) {
+    if (told_why_ || closed_ || size() == 1) return;
+    told_why_ = true;
+    if (heard_why_.empty()) {
+      try {
+        std::rethrow_exception(why);
+      } catch (const std::exception& error) {
+        heard_why_ = fmt::format("{} stopped: {}", words_of(rank()), error.what());
+      } catch (...) {
+        heard_why_ = words_of(rank()) + " stopped";
+      }
+    }
+    heard_why_.resize(std::min(heard_why_.size(), most_words));
+    try {
+      std::vector<std::unique_ptr<Transport::Request>> requests;
+      for (int p = 0; p < size(); ++p)
+        if (p != rank())
+          requests.push_back(
+              transport_->send(p, farewell_tag, heard_why_.data(), static_cast<std::int64_t>(heard_why_.size())));
+      // Where a process is gone its farewell stays here.
+      for (const Clock::time_point begin = Clock::now();
+           !requests.empty() && Clock::now() - begin < std::chrono::milliseconds(200);) {
+        std::erase_if(requests, [](const auto& request) { return request->done(); });
+        std::this_thread::yield();
+      }
+    } catch (const std::exception&) { // the transport is what failed
+    }
   }
 
   std::string words_of(int rank) const {
@@ -337,6 +379,7 @@ private:
     for (;;) {
       std::optional<Transport::Arrival> arrival = transport_->probe(from);
       if (arrival && from == before()) heard_ = Clock::now();
+      if (arrival && arrival->tag == farewell_tag) hear_farewell(from, std::move(*arrival));
       if (!arrival || arrival->tag != heartbeat_tag) return arrival;
       if (arrival->bytes != 1)
         throw DistributedError(fmt::format("{} sent a heartbeat of {} bytes", words_of(from), arrival->bytes));
@@ -344,6 +387,16 @@ private:
       const std::unique_ptr<Transport::Request> request = transport_->receive(std::move(*arrival), &nothing);
       while (!request->done()) std::this_thread::yield();
     }
+  }
+
+  [[noreturn]] void hear_farewell(int from, Transport::Arrival arrival) {
+    const auto bytes = static_cast<std::uint64_t>(arrival.bytes);
+    if (bytes > most_words)
+      throw DistributedError(fmt::format("{} sent a farewell of {} bytes", words_of(from), bytes));
+    heard_why_.resize(bytes);
+    const std::unique_ptr<Transport::Request> request = transport_->receive(std::move(arrival), heard_why_.data());
+    while (!request->done()) std::this_thread::yield();
+    throw DistributedError(heard_why_);
   }
 
   int before() const { return (rank() + size() - 1) % size(); }
@@ -363,6 +416,9 @@ private:
       if (beats_.size() < 100) // one that does not answer is told no more
         beats_.push_back(transport_->send((rank() + 1) % size(), heartbeat_tag, &beat_, 1));
       told_ = now;
+    }
+    if (now - listened_ >= std::chrono::milliseconds(50)) {
+      listened_ = now;
       while (std::optional<Transport::Arrival> arrival = fresh(before()))
         kept_of(before()).push_back(std::move(*arrival));
     }
@@ -396,7 +452,9 @@ private:
 
   int number_ = 0, tag_ = 0;
   std::vector<std::deque<Transport::Arrival>> kept_; ///< of each process: messages that were found and not yet received
-  Clock::time_point heard_, told_;
+  Clock::time_point heard_, told_, listened_;
+  bool told_why_ = false;
+  std::string heard_why_; ///< of a process that stopped; "" before
   std::byte beat_{1};
   std::vector<std::unique_ptr<Transport::Request>> beats_;
 };
