@@ -29,6 +29,24 @@ void unmark_complete(const std::string& folder) {
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
+/// Throws DistributedError that names the process and the option where one has another value than process 0.
+void require_same_options(distributed::Communicator& processes, const nlohmann::ordered_json& mine) {
+  const std::vector<std::string> all = processes.gather(mine.dump());
+  const nlohmann::ordered_json first = nlohmann::ordered_json::parse(all.front(), nullptr, false);
+  for (std::size_t p = 1; p < all.size(); ++p) {
+    if (all[p] == all.front()) continue;
+    const nlohmann::ordered_json other = nlohmann::ordered_json::parse(all[p], nullptr, false);
+    std::string what = "other options than process 0"; // of another program
+    for (const auto& [key, value] : first.items())
+      if (other.is_object() && other.contains(key) && other[key] != value) {
+        what = fmt::format("{} {}, and process 0 has {}", key, other[key].dump(), value.dump());
+        break;
+      }
+    throw distributed::DistributedError(
+        fmt::format("{} has {}", processes.processes()[p].words(static_cast<int>(p)), what));
+  }
+}
+
 } // namespace
 
 void Task::add_state(nlohmann::ordered_json&) const {}
@@ -74,7 +92,7 @@ void Run::require_same_run(const Task& task) {
     if (option.path != OptionPath::none || option.resume >= OnResume::beside) options.erase(option.key);
   task.add_state(state);
   processes_.require_same("the program's version", EQUIGRAD_VERSION);
-  processes_.require_same("an option", options.dump());
+  require_same_options(processes_, options);
   processes_.require_same("the data", state.dump());
 }
 
@@ -171,8 +189,10 @@ private:
       }
     if (callbacks_.step) callbacks_.step();
   }
-  /// "; checkpoint PATH", or nothing when none can be written.
+  /// "; checkpoint PATH", or nothing when none can be written. Of several processes the others are at the next step,
+  /// and would not help.
   std::string rescued() {
+    if (!run_.processes_.alone()) return {};
     try {
       return "; checkpoint " + checkpoint();
     } catch (const Error&) { // also of another party that has blocks

@@ -11,6 +11,7 @@
 #include "core/base/bytes.h"
 #include "core/base/json.h"
 #include "data/text/text.h"
+#include "distributed/communicator.h"
 #include "training/checkpoint.h"
 #include "training/language/classify.h"
 #include "training/language/dropout_note.h"
@@ -225,7 +226,9 @@ void add_traffic(nlohmann::json& json, const CommonOptions& common) {
 int train_to_end(Trainer& trainer, const TrainRequest& request, const std::string& out, const std::string& model,
                  const SplitJob* split, const ResultJson& result_of) {
   const CommonOptions& common = request.common;
-  for (const std::string& note : trainer.notes()) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
+  const bool speaks = common.processes == nullptr || common.processes->first();
+  for (const std::string& note : trainer.notes())
+    if (speaks) std::fputs(fmt::format("equigrad: {}\n", note).c_str(), stderr);
   if (common.talks())
     say(fmt::format("{}{}; {} steps{}\n", trainer.summary(), blocks_words(split), trainer.total_steps(),
                     trainer.step_words()));

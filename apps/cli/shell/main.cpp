@@ -60,7 +60,7 @@ void reserve_standard_streams() {
 }
 
 /// The code of a job whose output may have been lost on the way.
-int finished(const Processes& processes, int code) {
+int finished(Processes& processes, int code) {
   if (!output_is_lost()) return code;
   return code == done || code == check_failed ? processes.complain(output_trouble(), bad_input) : code;
 }
@@ -125,7 +125,7 @@ int parse_and_run(const std::vector<std::string>& words, Processes& processes) {
   }
 }
 
-int complain(const std::optional<Processes>& processes, std::string_view message) {
+int complain(std::optional<Processes>& processes, std::string_view message) {
   if (processes) return processes->complain(message, bad_input);
   std::fputs(fmt::format("equigrad: {}\n", printable(message)).c_str(), stderr);
   return bad_input;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -29,6 +30,22 @@ double timeout() {
     throw ValueError(fmt::format("EQUIGRAD_MPI_TIMEOUT must be seconds from 1 to 86400, not '{}'", text));
   return seconds;
 }
+
+/// While it lives a signal ends this process: what waits for other processes to start looks at no flag.
+class UncaughtSignals {
+public:
+  UncaughtSignals() : interrupt_(std::signal(SIGINT, SIG_DFL)), terminate_(std::signal(SIGTERM, SIG_DFL)) {}
+  ~UncaughtSignals() {
+    std::signal(SIGINT, interrupt_);
+    std::signal(SIGTERM, terminate_);
+  }
+  UncaughtSignals(const UncaughtSignals&) = delete;
+  UncaughtSignals& operator=(const UncaughtSignals&) = delete;
+
+private:
+  void (*interrupt_)(int);
+  void (*terminate_)(int);
+};
 
 } // namespace
 
@@ -51,21 +68,37 @@ void Processes::open(const Verb& verb, CommonOptions& common) {
     common.profile.clear();
   }
   if (launch_ && verb.spreads != nullptr) {
-    opened_ = std::make_unique<distributed::Communicator>([this] { return distributed::open_mpi(*launch_); },
-                                                          distributed::Communicator::Seconds(timeout()));
+    start();
     common.processes = opened_.get();
   }
   const bool shares = opened_ && !opened_->alone() && common.threads == 0 && std::getenv("EQUIGRAD_THREADS") == nullptr;
   parallel::set_threads(shares ? opened_->fair_threads() : common.threads);
 }
 
-int Processes::complain(std::string_view message, int code) const {
+void Processes::start() {
+  started_ = true;
+  const distributed::Communicator::Seconds silence(timeout());
+  const UncaughtSignals uncaught;
+  opened_ = std::make_unique<distributed::Communicator>([this] { return distributed::open_mpi(*launch_); }, silence);
+}
+
+/// The others wait in MPI for one that fails before it has started MPI, and not every launcher ends them.
+void Processes::start_to_end() noexcept {
+  if (!launch_ || launch_->size == 1 || started_) return;
+  try {
+    start();
+  } catch (...) { // this process ends without MPI
+  }
+}
+
+int Processes::complain(std::string_view message, int code) {
   if (!silent()) {
     // What a closed stderr returns must not change the exit code.
     std::fputs(fmt::format("equigrad: {}\n", printable(message)).c_str(), stderr);
     return code;
   }
   if (code == interrupted) return code;
+  start_to_end();
   std::this_thread::sleep_for(std::chrono::seconds(3));
   std::fputs(
       fmt::format("equigrad: {}: {}\n", distributed::this_process().words(launch_->rank), printable(message)).c_str(),
@@ -74,8 +107,8 @@ int Processes::complain(std::string_view message, int code) const {
 }
 
 void Processes::finish(int code) {
-  if (!opened_) return;
   if (code == bad_input) end(code); // which the others need not have met
+  if (!opened_) return;
   std::future<void> done = std::async(std::launch::async, [this] { opened_->finish(); });
   // After an interruption that reached this process alone the others do not come.
   if (code == interrupted && done.wait_for(std::chrono::seconds(3)) != std::future_status::ready) opened_->abort(code);
@@ -83,7 +116,12 @@ void Processes::finish(int code) {
 }
 
 void Processes::end(int code) {
+  start_to_end();
   if (opened_) opened_->abort(code);
+  if (!launch_ || launch_->launcher != "MPICH" || launch_->size == 1) return;
+  // MPICH's launcher ends the others where a process is ended by a signal, not where one returns an exit code.
+  std::signal(SIGTERM, SIG_DFL);
+  std::raise(SIGTERM);
 }
 
 } // namespace eg::cli

@@ -27,14 +27,17 @@ public:
   void open(const Verb& verb, CommonOptions& common);
   /// One line for people on stderr. What all processes say is said by the first alone: another waits until the first
   /// has ended it, if it is about to.
-  int complain(std::string_view message, int code) const;
+  int complain(std::string_view message, int code);
   /// Ends a command that went well, or that all processes stopped together: waits for them.
   void finish(int code);
   /// Ends all processes after an error.
   void end(int code);
 
 private:
+  void start();
+  void start_to_end() noexcept;
   std::optional<distributed::Launch> launch_;
+  bool started_ = false; ///< or tried to
   std::unique_ptr<distributed::Communicator> opened_;
 };
 
