@@ -20,8 +20,6 @@ struct Conv {
   std::int64_t depth() const { return inputs * axes.taps(); }
   /// One weight a channel pair, each pixel its own window: x is already in columns.
   bool pointwise() const;
-  /// One channel of x for each group: a matrix product would have one row or column.
-  bool depthwise() const { return inputs == 1 && groups > 1; }
   double flops() const;
 };
 

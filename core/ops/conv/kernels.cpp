@@ -45,7 +45,7 @@ template <class T> void fill_with_bias(const T* bias, std::int64_t rows, std::in
 } // namespace
 
 template <class T> void forward(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
-  if (c.depthwise()) return depthwise_forward(c, x, w, bias, y);
+  if (suits_direct(c)) return direct_forward(c, x, w, bias, y);
   const MatmulPrecision wanted = matmul_precision();
   const Bands bands = bands_of(c, c.depth(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
@@ -68,7 +68,7 @@ template <class T> void forward(const Conv& c, const T* x, const T* w, const T* 
 }
 
 template <class T> void input_backward(const Conv& c, const T* w, const T* g, T* dx) {
-  if (c.depthwise()) return depthwise_input_backward(c, w, g, dx);
+  if (suits_direct(c)) return direct_input_backward(c, w, g, dx);
   const MatmulPrecision wanted = matmul_precision();
   const ChannelBlocks blocks = blocks_of(c, c.images * c.groups);
   const Bands bands = bands_of(c, blocks.size * c.axes.taps(), sizeof(T));
@@ -100,7 +100,7 @@ template <class T> void input_backward(const Conv& c, const T* w, const T* g, T*
 }
 
 template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T* dw) {
-  if (c.depthwise()) return depthwise_weight_backward(c, x, g, dw);
+  if (suits_direct(c)) return direct_weight_backward(c, x, g, dw);
   const MatmulPrecision wanted = matmul_precision();
   const std::int64_t size = c.groups * c.outputs * c.depth();
   if (c.images == 0) return void(std::fill_n(dw, size, T(0)));

@@ -13,9 +13,11 @@ template <class T> void input_backward(const Conv& c, const T* w, const T* g, T*
 /// dw, the adjoint in w.
 template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T* dw);
 
-/// The same for groups with one input channel, without products of matrices.
-template <class T> void depthwise_forward(const Conv& c, const T* x, const T* w, const T* bias, T* y);
-template <class T> void depthwise_input_backward(const Conv& c, const T* w, const T* g, T* dx);
-template <class T> void depthwise_weight_backward(const Conv& c, const T* x, const T* g, T* dw);
+/// Whether the functions below are the faster ones: several groups of few channels.
+bool suits_direct(const Conv& c);
+/// The same without products of matrices.
+template <class T> void direct_forward(const Conv& c, const T* x, const T* w, const T* bias, T* y);
+template <class T> void direct_input_backward(const Conv& c, const T* w, const T* g, T* dx);
+template <class T> void direct_weight_backward(const Conv& c, const T* x, const T* g, T* dw);
 
 } // namespace eg::conv

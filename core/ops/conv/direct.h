@@ -1,0 +1,24 @@
+#pragma once
+// Declares the sums over the taps of windows, for convolutions without products of matrices.
+
+#include <cstdint>
+
+namespace eg::conv {
+
+/// Elements behind the planes that `tap_sums` may read.
+inline constexpr std::int64_t slack = 16;
+
+/// y[o * y_step + j] = start_o + sum_k weights[o * terms + k] planes[offsets[k] + j] for j < n: a chain of fused
+/// multiply-adds in the order of k. start_o = start[o], or 0 where start is null. Vectors are read whole: there must be
+/// `slack` numbers behind planes[offsets[k] + n - 1].
+template <class T>
+void tap_sums(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights, std::int64_t outputs,
+              const T* start, T* y, std::int64_t y_step, std::int64_t n);
+
+/// sums[k] += sum_ij g[i * n + j] planes[offsets[k] + i * row_step + j] for i < rows, j < n. A few hundred products are
+/// added in T, those sums in double.
+template <class T>
+void tap_products(const T* g, std::int64_t rows, std::int64_t n, const T* planes, std::int64_t row_step,
+                  const std::int64_t* offsets, std::int64_t terms, double* sums);
+
+} // namespace eg::conv

@@ -1,0 +1,183 @@
+#include "core/ops/conv/direct.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/ops/conv/direct_simd.cpp"
+#include "core/simd/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+namespace {
+
+/// `outputs` rows by `vectors` vectors of y in registers. `last`: lanes of the last vector that are stored.
+template <int outputs, int vectors, class T>
+HWY_INLINE void TapTile(const T* HWY_RESTRICT planes, const std::int64_t* HWY_RESTRICT offsets, std::int64_t terms,
+                        const T* HWY_RESTRICT weights, const T* start, T* HWY_RESTRICT y, std::int64_t y_step,
+                        std::size_t last) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V acc[outputs][vectors];
+  HWY_UNROLL(4)
+  for (int o = 0; o < outputs; ++o) HWY_UNROLL(8)
+  for (int v = 0; v < vectors; ++v) acc[o][v] = start != nullptr ? hn::Set(d, start[o]) : hn::Zero(d);
+  for (std::int64_t k = 0; k < terms; ++k) {
+    const T* HWY_RESTRICT from = planes + offsets[k];
+    V x[vectors];
+    HWY_UNROLL(8)
+    for (int v = 0; v < vectors; ++v) x[v] = hn::LoadU(d, from + v * lanes);
+    HWY_UNROLL(4)
+    for (int o = 0; o < outputs; ++o) {
+      const V w = hn::Set(d, weights[o * terms + k]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < vectors; ++v) acc[o][v] = hn::MulAdd(w, x[v], acc[o][v]);
+    }
+  }
+  HWY_UNROLL(4)
+  for (int o = 0; o < outputs; ++o) {
+    T* to = y + o * y_step;
+    HWY_UNROLL(8)
+    for (int v = 0; v + 1 < vectors; ++v) hn::StoreU(acc[o][v], d, to + v * lanes);
+    StoreUpTo(acc[o][vectors - 1], d, to + (vectors - 1) * lanes, last);
+  }
+}
+
+/// The columns behind the last whole tile: `vectors` vectors, the last one perhaps in part.
+template <int outputs, int vectors, class T>
+void TapRest(std::int64_t wanted, const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights,
+             const T* start, T* y, std::int64_t y_step, std::size_t last) {
+  if constexpr (vectors > 0) {
+    if (wanted == vectors) return TapTile<outputs, vectors>(planes, offsets, terms, weights, start, y, y_step, last);
+    TapRest<outputs, vectors - 1>(wanted, planes, offsets, terms, weights, start, y, y_step, last);
+  }
+}
+
+template <int outputs, int vectors, class T>
+void TapRow(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights, const T* start, T* y,
+            std::int64_t y_step, std::int64_t n) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  std::int64_t j = 0;
+  for (; j + vectors * lanes <= n; j += vectors * lanes)
+    TapTile<outputs, vectors>(planes + j, offsets, terms, weights, start, y + j, y_step,
+                              static_cast<std::size_t>(lanes));
+  if (j == n) return;
+  const std::int64_t wanted = (n - j + lanes - 1) / lanes;
+  TapRest<outputs, vectors>(wanted, planes + j, offsets, terms, weights, start, y + j, y_step,
+                            static_cast<std::size_t>(n - j - (wanted - 1) * lanes));
+}
+
+template <class T>
+void TapSums(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights, std::int64_t outputs,
+             const T* start, T* y, std::int64_t y_step, std::int64_t n) {
+  constexpr int several = 4;
+  std::int64_t o = 0;
+  for (; o + several <= outputs; o += several)
+    TapRow<several, 3>(planes, offsets, terms, weights + o * terms, start != nullptr ? start + o : nullptr,
+                       y + o * y_step, y_step, n);
+  for (; o < outputs; ++o)
+    TapRow<1, 8>(planes, offsets, terms, weights + o * terms, start != nullptr ? start + o : nullptr, y + o * y_step,
+                 y_step, n);
+}
+
+/// The sum of the lanes of v in double.
+template <class D, class V> HWY_INLINE double WideSum(D d, V v) {
+  using T = LaneOf<D>;
+  if constexpr (sizeof(T) == 8) {
+    return hn::GetLane(hn::SumOfLanes(d, v));
+  } else {
+    const hn::ScalableTag<double> wide;
+    HWY_ALIGN T lanes[hn::MaxLanes(d)];
+    hn::Store(v, d, lanes);
+    auto sum = hn::Zero(wide);
+    for (std::size_t i = 0; i < hn::Lanes(d); i += hn::Lanes(wide))
+      sum = hn::Add(sum, hn::PromoteTo(wide, hn::LoadU(hn::Rebind<float, decltype(wide)>(), lanes + i)));
+    return hn::GetLane(hn::SumOfLanes(wide, sum));
+  }
+}
+
+/// `taps` terms side by side, so that g is read once for them. Rows are added in T until a lane has about 64 terms.
+template <int taps, class T>
+void ProductTile(const T* HWY_RESTRICT g, std::int64_t rows, std::int64_t n, const T* HWY_RESTRICT planes,
+                 std::int64_t row_step, const std::int64_t* offsets, double* sums) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t batch = std::max<std::int64_t>(1, 64 * lanes / std::max<std::int64_t>(n, 1));
+  for (std::int64_t first = 0; first < rows; first += batch) {
+    V acc[taps];
+    for (int k = 0; k < taps; ++k) acc[k] = hn::Zero(d);
+    for (std::int64_t i = first; i < std::min(rows, first + batch); ++i) {
+      const T* HWY_RESTRICT from = planes + i * row_step;
+      const T* HWY_RESTRICT with = g + i * n;
+      std::int64_t j = 0;
+      for (; j + lanes <= n; j += lanes) {
+        const V v = hn::LoadU(d, with + j);
+        HWY_UNROLL(8)
+        for (int k = 0; k < taps; ++k) acc[k] = hn::MulAdd(v, hn::LoadU(d, from + offsets[k] + j), acc[k]);
+      }
+      if (j == n) continue;
+      const auto rest = static_cast<std::size_t>(n - j);
+      const V v = LoadUpTo(d, with + j, rest);
+      HWY_UNROLL(8)
+      for (int k = 0; k < taps; ++k) acc[k] = hn::MulAdd(v, LoadUpTo(d, from + offsets[k] + j, rest), acc[k]);
+    }
+    for (int k = 0; k < taps; ++k) sums[k] += WideSum(d, acc[k]);
+  }
+}
+
+template <class T>
+void TapProducts(const T* g, std::int64_t rows, std::int64_t n, const T* planes, std::int64_t row_step,
+                 const std::int64_t* offsets, std::int64_t terms, double* sums) {
+  std::int64_t k = 0;
+  for (; k + 8 <= terms; k += 8) ProductTile<8>(g, rows, n, planes, row_step, offsets + k, sums + k);
+  for (; k + 3 <= terms; k += 3) ProductTile<3>(g, rows, n, planes, row_step, offsets + k, sums + k);
+  for (; k < terms; ++k) ProductTile<1>(g, rows, n, planes, row_step, offsets + k, sums + k);
+}
+
+#define EG_DIRECT_KERNELS(SUFFIX, T)                                                                                   \
+  void TapSums##SUFFIX(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights,             \
+                       std::int64_t outputs, const T* start, T* y, std::int64_t y_step, std::int64_t n) {              \
+    TapSums(planes, offsets, terms, weights, outputs, start, y, y_step, n);                                            \
+  }                                                                                                                    \
+  void TapProducts##SUFFIX(const T* g, std::int64_t rows, std::int64_t n, const T* planes, std::int64_t row_step,      \
+                           const std::int64_t* offsets, std::int64_t terms, double* sums) {                            \
+    TapProducts(g, rows, n, planes, row_step, offsets, terms, sums);                                                   \
+  }
+EG_DIRECT_KERNELS(F32, float)
+EG_DIRECT_KERNELS(F64, double)
+#undef EG_DIRECT_KERNELS
+
+} // namespace
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg {
+
+HWY_EXPORT(TapSumsF32);
+HWY_EXPORT(TapSumsF64);
+HWY_EXPORT(TapProductsF32);
+HWY_EXPORT(TapProductsF64);
+
+namespace conv {
+
+#define EG_DIRECT_ENTRIES(SUFFIX, T)                                                                                   \
+  template <>                                                                                                          \
+  void tap_sums(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights,                    \
+                std::int64_t outputs, const T* start, T* y, std::int64_t y_step, std::int64_t n) {                     \
+    HWY_DYNAMIC_DISPATCH(TapSums##SUFFIX)(planes, offsets, terms, weights, outputs, start, y, y_step, n);              \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void tap_products(const T* g, std::int64_t rows, std::int64_t n, const T* planes, std::int64_t row_step,             \
+                    const std::int64_t* offsets, std::int64_t terms, double* sums) {                                   \
+    HWY_DYNAMIC_DISPATCH(TapProducts##SUFFIX)(g, rows, n, planes, row_step, offsets, terms, sums);                     \
+  }
+EG_DIRECT_ENTRIES(F32, float)
+EG_DIRECT_ENTRIES(F64, double)
+#undef EG_DIRECT_ENTRIES
+
+} // namespace conv
+} // namespace eg
+#endif
