@@ -1,5 +1,6 @@
 #include "core/memory/scratch_pool.h"
 #include "core/ops/softmax/kernels.h"
+#include "core/simd/transpose.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
@@ -9,18 +10,6 @@ namespace {
 
 /// Columns gathered at a time: one cache line of f32.
 constexpr std::int64_t columns_at_once = 16;
-
-template <class T>
-void gather_columns(const T* from, T* to, std::int64_t columns, std::int64_t n, std::int64_t stride) {
-  for (std::int64_t j = 0; j < n; ++j)
-    for (std::int64_t c = 0; c < columns; ++c) to[c * n + j] = from[j * stride + c];
-}
-
-template <class T>
-void scatter_columns(const T* from, T* to, std::int64_t columns, std::int64_t n, std::int64_t stride) {
-  for (std::int64_t j = 0; j < n; ++j)
-    for (std::int64_t c = 0; c < columns; ++c) to[j * stride + c] = from[c * n + j];
-}
 
 } // namespace
 
@@ -46,10 +35,10 @@ template <class T> void along_axis(RowsKernel<T> kernel, const AxisSplit& split,
       const std::int64_t column = i % blocks * columns_at_once;
       const std::int64_t columns = std::min(columns_at_once, split.inner - column);
       const std::int64_t offset = i / blocks * n * split.inner + column;
-      gather_columns(a + offset, first, columns, n, split.inner);
-      if (b) gather_columns(b + offset, second, columns, n, split.inner);
+      simd::transpose(a + offset, split.inner, first, n, n, columns);
+      if (b) simd::transpose(b + offset, split.inner, second, n, n, columns);
       kernel(first, second, first, columns, n);
-      scatter_columns(first, out + offset, columns, n, split.inner);
+      simd::transpose<T>(first, n, out + offset, split.inner, columns, n);
     }
   });
 }

@@ -1,11 +1,12 @@
 #include "core/ops/views/strided_copy.h"
 #include "core/device/transfer.h"
-
+#include "core/simd/transpose.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 namespace eg {
 namespace {
@@ -128,6 +129,7 @@ constexpr std::int64_t tile = 16; // a tile of the source and of the destination
 template <class T>
 void transpose_tile(T* dst, std::int64_t dst_ld, const T* src, std::int64_t src_ld, std::int64_t rows,
                     std::int64_t cols) {
+  if constexpr (std::is_floating_point_v<T>) return simd::transpose(src, src_ld, dst, dst_ld, cols, rows);
   if (rows == tile && cols == tile) {
     T held[tile][tile];
     for (std::int64_t c = 0; c < tile; ++c) std::memcpy(held[c], src + c * src_ld, sizeof(held[c]));
