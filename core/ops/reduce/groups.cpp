@@ -41,6 +41,20 @@ Groups groups_of(const Tensor& x, const Reduced& reduced) {
   return groups;
 }
 
+std::optional<AxisSplit> split_of(const Shape& x, const Reduced& reduced) {
+  AxisSplit split{1, 1, 1};
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const bool gone = reduced[static_cast<std::size_t>(axis)];
+    if (x[axis] == 1) continue;
+    if (gone && split.inner != 1) return {};
+    if (gone)
+      split.extent *= x[axis];
+    else
+      (split.extent == 1 ? split.outer : split.inner) *= x[axis];
+  }
+  return split;
+}
+
 std::vector<Sample> axes_samples(DType dtype, std::uint64_t tag, const SampleKind& kind, const Attrs& extra) {
   const auto attrs = [&](std::vector<std::int64_t> axes, bool keepdim = false) {
     Attrs all = extra;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 namespace eg::reduce {
@@ -38,6 +39,23 @@ struct Groups {
 };
 /// Not recorded; copies unless the reduced axes are the last ones of a packed tensor.
 Groups groups_of(const Tensor& x, const Reduced& reduced);
+
+/// Where the reduced axes are neighbours: x as [outer, reduced, inner], the result as [outer, inner].
+std::optional<AxisSplit> split_of(const Shape& x, const Reduced& reduced);
+
+/// f(outer, first column, columns) on all threads, for blocks of at most `width` of the columns of a split with inner
+/// axes.
+template <class F> void for_each_block(const AxisSplit& s, std::int64_t width, std::size_t element, const F& f) {
+  const std::int64_t blocks = parallel::chunks(s.inner, width);
+  const std::int64_t bytes =
+      std::max<std::int64_t>(1, s.extent * std::min(s.inner, width)) * static_cast<std::int64_t>(element);
+  parallel::for_each(s.outer * blocks, parallel::grain_for_bytes(bytes), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t column = task % blocks * width;
+      f(task / blocks, column, std::min(width, s.inner - column));
+    }
+  });
+}
 
 /// f(group, its first element) on all threads.
 template <class T, class F> void for_each_group(const Groups& groups, const F& f) {

@@ -1,10 +1,11 @@
 // Rows of prod and prod_of_others. Nothing is divided: the gradient is right where factors are 0.
 
+#include "core/ops/reduce/products.h"
+#include "core/memory/scratch_pool.h"
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
 #include "core/ops/reduce/on_device.h"
 #include "core/ops/reduce/product.h"
-#include "core/ops/reduce/rows.h"
 #include "core/ops/reduce/scans.h"
 #include "core/ops/reduce/whole.h"
 
@@ -45,8 +46,36 @@ std::vector<TensorSpec> prod_infer(const OpArgs& args) {
   return {{result_shape(args), is_whole(dtype) ? DType::i64 : dtype}};
 }
 
+/// The same of a column, by steps of `stride`.
+template <class T> double product_of_column(const T* x, std::int64_t n, std::int64_t stride) {
+  Product p;
+  for (std::int64_t i = 0; i < n; ++i) p.times(static_cast<double>(x[i * stride]));
+  return p.value();
+}
+
+template <class T> void products_of_columns(const T* x, const AxisSplit& s, T* y) {
+  constexpr std::int64_t width = 256;
+  for_each_block(s, width, sizeof(T), [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+    std::array<double, width> mantissa;
+    std::array<std::int64_t, width> exponent;
+    const T* from = x + o * s.extent * s.inner + column;
+    const bool normal = column_products(from, s.extent, s.inner, columns, mantissa.data(), exponent.data());
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const auto at = static_cast<std::size_t>(c);
+      y[o * s.inner + column + c] = static_cast<T>(normal ? Product{mantissa[at], exponent[at]}.value()
+                                                          : product_of_column(from + c, s.extent, s.inner));
+    }
+  });
+}
+
 template <bool exact> void prod_cpu(const OpArgs& args, std::span<Tensor> out) {
   if (is_whole(args.in[0].dtype())) return whole_prod(args, out);
+  const std::optional<AxisSplit> split = split_of(args.in[0].shape(), axes_attribute(args));
+  if (!exact && split && split->inner > 1 && args.in[0].numel() > 0) {
+    const Tensor x = packed(args.in[0]);
+    return visit_floating(x.dtype(),
+                          [&]<class T>() { products_of_columns(x.data<T>(), *split, out[0].mutable_data<T>()); });
+  }
   const Groups groups = groups_of(args.in[0], axes_attribute(args));
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
@@ -88,6 +117,11 @@ Joined joined(const Shape& x, const Reduced& reduced) {
 }
 
 Tensor prod_gradient(const VjpArgs& args) {
+  const Reduced reduced = axes_attribute(args);
+  if (std::count(reduced.begin(), reduced.end(), true) == 1) {
+    const auto axis = std::find(reduced.begin(), reduced.end(), true) - reduced.begin();
+    return mul(prod_of_others(args.in[0], static_cast<int>(axis)), with_kept_axes(args, args.grad[0]));
+  }
   const Joined j = joined(args.in[0].shape(), axes_attribute(args));
   const Tensor others = prod_of_others(reshape(permute_axes(args.in[0], j.order), j.shape), -1);
   const Tensor g = mul(others, reshape(args.grad[0], j.broadcast));
@@ -116,21 +150,40 @@ Reduced only(int axis) {
   return reduced;
 }
 
-/// others[i] = product of what comes before and of what comes after i.
-template <class T> void others_of(const T* x, std::int64_t n, std::vector<double>& others) {
-  std::vector<Product> before(static_cast<std::size_t>(n));
+/// others[i] = product of what comes before and of what comes after i, elements `stride` apart.
+template <class T> void others_of(const T* x, std::int64_t n, std::int64_t stride, T* y, Product* before) {
+  before[0] = Product();
   for (std::int64_t i = 1; i < n; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    before[at] = before[at - 1];
-    before[at].times(static_cast<double>(x[i - 1]));
+    before[i] = before[i - 1];
+    before[i].times(static_cast<double>(x[(i - 1) * stride]));
   }
   Product after;
   for (std::int64_t i = n - 1; i >= 0; --i) {
-    Product& p = before[static_cast<std::size_t>(i)];
+    Product p = before[i];
     p.times(after);
-    others[static_cast<std::size_t>(i)] = p.value();
-    after.times(static_cast<double>(x[i]));
+    after.times(static_cast<double>(x[i * stride]));
+    y[i * stride] = static_cast<T>(p.value());
   }
+}
+
+template <class T> void others_of_lines(const T* x, const AxisSplit& s, T* y) {
+  constexpr std::int64_t width = 16; // columns of one task: a line of the cache
+  const bool rows = s.inner == 1;
+  const std::int64_t numbers = rows ? s.extent + most_lanes : s.extent * most_lanes;
+  const std::int64_t tasks = s.outer * parallel::chunks(s.inner, width);
+  ScratchPool pool(tasks, static_cast<std::size_t>(numbers) * sizeof(Product));
+  for_each_block(s, width, sizeof(T), [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+    const ScratchPool::Buffer buffer = pool.take();
+    auto* mantissa = reinterpret_cast<double*>(buffer.data());
+    auto* exponent = reinterpret_cast<std::int64_t*>(mantissa + numbers);
+    const T* from = x + o * s.extent * s.inner + column;
+    T* to = y + o * s.extent * s.inner + column;
+    if (rows ? others_of_row(from, s.extent, to, mantissa, exponent)
+             : others_of_columns(from, s.extent, s.inner, columns, to, mantissa, exponent))
+      return;
+    for (std::int64_t c = 0; c < columns; ++c)
+      others_of(from + c, s.extent, s.inner, to + c, reinterpret_cast<Product*>(buffer.data()));
+  });
 }
 
 /// The same over the sorted factors; equal ones get one value, so that the places do not matter.
@@ -164,12 +217,16 @@ template <bool exact> void others_cpu(const OpArgs& args, std::span<Tensor> out)
   if (out[0].numel() == 0) return; // of which there may be more groups than can be walked
   const int axis = axis_of(args);
   const AxisSplit s = split_at(args.in[0].shape(), axis);
+  if (!exact) {
+    const Tensor x = packed(args.in[0]);
+    return visit_floating(x.dtype(), [&]<class T>() { others_of_lines(x.data<T>(), s, out[0].mutable_data<T>()); });
+  }
   const Groups groups = groups_of(args.in[0], only(axis));
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
     for_each_group<T>(groups, [&](std::int64_t g, const T* x) {
       std::vector<double> others(static_cast<std::size_t>(s.extent));
-      exact ? others_exactly(x, s.extent, others) : others_of(x, s.extent, others);
+      others_exactly(x, s.extent, others);
       T* to = y + g / s.inner * s.extent * s.inner + g % s.inner;
       for (std::int64_t e = 0; e < s.extent; ++e) to[e * s.inner] = static_cast<T>(others[static_cast<std::size_t>(e)]);
     });

@@ -1,5 +1,5 @@
 #pragma once
-// Reduces one packed row on the calling thread, with vectors: the same bits at every address.
+// Reduces one packed row, or columns, on the calling thread, with vectors: the same bits at every address.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,13 +20,8 @@ template <class T> T extreme_of(const T* x, std::int64_t n, bool largest) {
 /// sum of exp(x_i - shift) in double.
 template <class T> double row_exp_sum(const T* x, std::int64_t n, double shift);
 
-/// mantissa * 2^exponent, 1 <= |mantissa| < 2: the product of n elements, unless one of them is 0, subnormal (as a
-/// double), infinite or NaN; then `normal` is false and the rest means nothing.
-struct RowProduct {
-  double mantissa = 1;
-  std::int64_t exponent = 0;
-  bool normal = true;
-};
-template <class T> RowProduct row_product(const T* x, std::int64_t n);
+/// y[c] = the largest (or smallest) of column c of `rows` >= 1 rows, as row_extreme; `stride` elements from row to row.
+template <class T>
+void column_extremes(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, bool largest, T* y);
 
 } // namespace eg::reduce

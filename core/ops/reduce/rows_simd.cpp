@@ -99,71 +99,48 @@ template <class T> double RowExpSum(const T* x, std::int64_t n, double shift) {
   return sum;
 }
 
-constexpr std::uint64_t exponent_bits = 0x7FF0000000000000;
-constexpr std::uint64_t exponent_of_one = 0x3FF0000000000000;
-
-/// Takes the powers of two out of v, which is then in [1, 2) with its sign, and adds them to `exponent`.
-template <class D, class V, class U> HWY_INLINE void TakePowers(D d, V& v, U& exponent) {
-  const hn::RebindToUnsigned<D> du;
-  const auto bits = hn::BitCast(du, v);
-  const auto field = hn::And(bits, hn::Set(du, exponent_bits));
-  exponent = hn::Add(exponent, hn::Sub(hn::ShiftRight<52>(field), hn::Set(du, std::uint64_t{1023})));
-  v = hn::BitCast(d, hn::Or(hn::Xor(bits, field), hn::Set(du, exponent_of_one)));
-}
-
-/// Product of the lanes.
-template <class D, class V, class U> reduce::RowProduct JoinLanes(D d, V mantissa, U exponent) {
-  const hn::RebindToUnsigned<D> du;
-  double m[hn::MaxLanes(d)];
-  std::uint64_t e[hn::MaxLanes(d)];
-  hn::StoreU(mantissa, d, m);
-  hn::StoreU(exponent, du, e);
-  reduce::RowProduct product;
-  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) {
-    int shift = 0;
-    product.mantissa = 2.0 * std::frexp(product.mantissa * m[lane], &shift);
-    product.exponent += static_cast<std::int64_t>(e[lane]) + shift - 1;
-  }
-  return product;
-}
-
-template <class T> reduce::RowProduct RowProductOf(const T* x, std::int64_t n) {
-  const hn::ScalableTag<double> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
+/// y[c] = the best of y[c] and of `rows` rows: 1 to 4 at a time.
+template <bool largest, int rows, class T>
+HWY_INLINE void BetterRows(const T* HWY_RESTRICT x, std::int64_t stride, std::int64_t columns, T* HWY_RESTRICT y) {
+  const hn::ScalableTag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto one = hn::Set(d, 1.0);
-  const auto least = hn::Set(d, std::numeric_limits<double>::min());
-  const auto most = hn::Set(d, std::numeric_limits<double>::max());
-  auto product = one;
-  auto exponent = hn::Zero(du);
-  auto normal = hn::Eq(one, one);
-  constexpr std::int64_t factors = 512; // each less than 2: their product is far from overflow
-  for (std::int64_t first = 0; first < n; first += factors * lanes) {
-    const std::int64_t end = std::min(n, first + factors * lanes);
-    for (std::int64_t i = first; i < end; i += lanes) {
-      auto v = one;
-      if (i + lanes <= end) {
-        v = LoadWide(d, x + i);
-      } else {
-        const auto count = static_cast<std::size_t>(end - i);
-        v = hn::IfThenElse(hn::FirstN(d, count), LoadWideUpTo(d, x + i, count), one);
-      }
-      const auto size = hn::Abs(v);
-      normal = hn::And(normal, hn::And(hn::Ge(size, least), hn::Le(size, most)));
-      TakePowers(d, v, exponent);
-      product = hn::Mul(product, v);
-    }
-    TakePowers(d, product, exponent);
+  const auto better = [](auto best, auto v) HWY_ATTR { // a NaN wins, the first one stays
+    const auto wins = largest ? hn::Gt(v, best) : hn::Lt(v, best);
+    return hn::IfThenElse(hn::IsNaN(best), best, hn::IfThenElse(hn::Or(wins, hn::IsNaN(v)), v, best));
+  };
+  std::int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes) {
+    auto best = hn::LoadU(d, y + c);
+    for (int r = 0; r < rows; ++r) best = better(best, hn::LoadU(d, x + r * stride + c));
+    hn::StoreU(best, d, y + c);
   }
-  reduce::RowProduct joined = JoinLanes(d, product, exponent);
-  joined.normal = hn::AllTrue(d, normal);
-  return joined;
+  if (c == columns) return;
+  const auto rest = static_cast<std::size_t>(columns - c);
+  auto best = LoadUpTo(d, y + c, rest);
+  for (int r = 0; r < rows; ++r) best = better(best, LoadUpTo(d, x + r * stride + c, rest));
+  StoreUpTo(best, d, y + c, rest);
+}
+
+template <bool largest, class T>
+void BestOfColumns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y) {
+  std::copy_n(x, columns, y);
+  std::int64_t r = 1;
+  for (; r + 4 <= rows; r += 4) BetterRows<largest, 4>(x + r * stride, stride, columns, y);
+  for (; r < rows; ++r) BetterRows<largest, 1>(x + r * stride, stride, columns, y);
+}
+
+template <class T>
+void ColumnExtremes(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, bool largest, T* y) {
+  largest ? BestOfColumns<true>(x, rows, stride, columns, y) : BestOfColumns<false>(x, rows, stride, columns, y);
 }
 
 #define EG_ROW_KERNELS(SUFFIX, T)                                                                                      \
   T RowExtreme##SUFFIX(const T* x, std::int64_t n, bool largest) { return RowExtreme(x, n, largest); }                 \
-  double RowExpSum##SUFFIX(const T* x, std::int64_t n, double shift) { return RowExpSum(x, n, shift); }                \
-  reduce::RowProduct RowProduct##SUFFIX(const T* x, std::int64_t n) { return RowProductOf(x, n); }
+  void ColumnExtremes##SUFFIX(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, bool largest,  \
+                              T* y) {                                                                                  \
+    ColumnExtremes(x, rows, stride, columns, largest, y);                                                              \
+  }                                                                                                                    \
+  double RowExpSum##SUFFIX(const T* x, std::int64_t n, double shift) { return RowExpSum(x, n, shift); }
 EG_ROW_KERNELS(F32, float)
 EG_ROW_KERNELS(F64, double)
 #undef EG_ROW_KERNELS
@@ -179,8 +156,8 @@ HWY_EXPORT(RowExtremeF32);
 HWY_EXPORT(RowExtremeF64);
 HWY_EXPORT(RowExpSumF32);
 HWY_EXPORT(RowExpSumF64);
-HWY_EXPORT(RowProductF32);
-HWY_EXPORT(RowProductF64);
+HWY_EXPORT(ColumnExtremesF32);
+HWY_EXPORT(ColumnExtremesF64);
 
 namespace reduce {
 
@@ -191,8 +168,9 @@ namespace reduce {
   template <> double row_exp_sum(const T* x, std::int64_t n, double shift) {                                           \
     return HWY_DYNAMIC_DISPATCH(RowExpSum##SUFFIX)(x, n, shift);                                                       \
   }                                                                                                                    \
-  template <> RowProduct row_product(const T* x, std::int64_t n) {                                                     \
-    return HWY_DYNAMIC_DISPATCH(RowProduct##SUFFIX)(x, n);                                                             \
+  template <>                                                                                                          \
+  void column_extremes(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, bool largest, T* y) { \
+    HWY_DYNAMIC_DISPATCH(ColumnExtremes##SUFFIX)(x, rows, stride, columns, largest, y);                                \
   }
 EG_ROW_ENTRIES(F32, float)
 EG_ROW_ENTRIES(F64, double)

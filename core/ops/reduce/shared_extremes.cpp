@@ -22,7 +22,37 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
   return {{out, args.in[0].dtype()}};
 }
 
+/// Rows that are compared in one go, whatever the number of threads.
+constexpr std::int64_t rows_at_once = 256;
+constexpr std::int64_t columns_at_once = 512;
+
+/// Of columns, rows being cut so that few columns keep all threads busy: the best of each cut, then of those.
+template <class T> void extremes_of_columns(const T* x, AxisSplit s, bool largest, T* y) {
+  if (s.extent > rows_at_once) {
+    const std::int64_t cuts = parallel::chunks(s.extent, rows_at_once);
+    Tensor best = Tensor::empty({s.outer, cuts, s.inner}, dtype_of<T>);
+    T* to = best.mutable_data<T>();
+    for_each_block({s.outer * cuts, std::min(rows_at_once, s.extent), s.inner}, columns_at_once, sizeof(T),
+                   [&](std::int64_t at, std::int64_t column, std::int64_t columns) {
+                     const std::int64_t row = at % cuts * rows_at_once;
+                     column_extremes(x + (at / cuts * s.extent + row) * s.inner + column,
+                                     std::min(rows_at_once, s.extent - row), s.inner, columns, largest,
+                                     to + at * s.inner + column);
+                   });
+    return extremes_of_columns<T>(to, {s.outer, cuts, s.inner}, largest, y);
+  }
+  for_each_block(s, columns_at_once, sizeof(T), [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+    column_extremes(x + o * s.extent * s.inner + column, s.extent, s.inner, columns, largest, y + o * s.inner + column);
+  });
+}
+
 template <bool largest> void extreme_cpu(const OpArgs& args, std::span<Tensor> out) {
+  const std::optional<AxisSplit> split = split_of(args.in[0].shape(), axes_attribute(args));
+  if (split && split->inner > 1 && is_floating(out[0].dtype()) && out[0].numel() > 0) {
+    const Tensor x = packed(args.in[0]);
+    return visit_floating(
+        x.dtype(), [&]<class T>() { extremes_of_columns(x.data<T>(), *split, largest, out[0].mutable_data<T>()); });
+  }
   const Groups groups = groups_of(args.in[0], axes_attribute(args));
   visit_number(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();

@@ -1,0 +1,37 @@
+#pragma once
+// Multiplies the elements of one packed row, or of columns, on the calling thread, with vectors.
+
+#include <cstdint>
+
+namespace eg::reduce {
+
+// The functions below do nothing useful where an element is 0, subnormal (as a double), infinite or NaN, and say so.
+
+/// mantissa * 2^exponent, 1 <= |mantissa| < 2: the product of n elements, unless `normal` is false.
+struct RowProduct {
+  double mantissa = 1;
+  std::int64_t exponent = 0;
+  bool normal = true;
+};
+template <class T> RowProduct row_product(const T* x, std::int64_t n);
+
+/// mantissa[c] * 2^exponent[c], 1 <= |mantissa[c]| < 2: the product of column c of `rows` rows, `stride` elements from
+/// row to row. False where a column has an element of the kinds above.
+template <class T>
+bool column_products(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,
+                     std::int64_t* exponent);
+
+/// Scratch elements beyond those of a row, and for each row of columns.
+inline constexpr std::int64_t most_lanes = 8;
+
+/// y[i] = the product of the elements of a row other than x[i]. Scratch: n + most_lanes numbers each. False, with y
+/// unwritten, where an element is of the kinds above.
+template <class T> bool others_of_row(const T* x, std::int64_t n, T* y, double* mantissa, std::int64_t* exponent);
+
+/// The same along columns of `rows` rows, y like x. Scratch: rows * most_lanes numbers each. Where it is false some
+/// columns of y may have been written.
+template <class T>
+bool others_of_columns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y, double* mantissa,
+                       std::int64_t* exponent);
+
+} // namespace eg::reduce

@@ -1,0 +1,323 @@
+#include "core/ops/reduce/products.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/ops/reduce/products_simd.cpp"
+#include "core/simd/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace eg::HWY_NAMESPACE {
+namespace {
+
+/// As many elements as a vector of doubles has lanes, as doubles.
+template <class D, class T> HWY_INLINE hn::Vec<D> LoadWide(D d, const T* x) {
+  if constexpr (sizeof(T) == 8) {
+    return hn::LoadU(d, x);
+  } else {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D>{}, x));
+  }
+}
+/// The first `count` of them, zeros above.
+template <class D, class T> HWY_INLINE hn::Vec<D> LoadWideUpTo(D d, const T* x, std::size_t count) {
+  if constexpr (sizeof(T) == 8) {
+    return LoadUpTo(d, x, count);
+  } else {
+    return hn::PromoteTo(d, LoadUpTo(hn::Rebind<float, D>{}, x, count));
+  }
+}
+
+constexpr std::uint64_t exponent_bits = 0x7FF0000000000000;
+constexpr std::uint64_t exponent_of_one = 0x3FF0000000000000;
+
+/// Takes the powers of two out of v, which is then in [1, 2) with its sign, and adds them to `exponent`.
+template <class D, class V, class U> HWY_INLINE void TakePowers(D d, V& v, U& exponent) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, v);
+  const auto field = hn::And(bits, hn::Set(du, exponent_bits));
+  exponent = hn::Add(exponent, hn::Sub(hn::ShiftRight<52>(field), hn::Set(du, std::uint64_t{1023})));
+  v = hn::BitCast(d, hn::Or(hn::Xor(bits, field), hn::Set(du, exponent_of_one)));
+}
+
+/// Product of the lanes.
+template <class D, class V, class U> reduce::RowProduct JoinLanes(D d, V mantissa, U exponent) {
+  const hn::RebindToUnsigned<D> du;
+  double m[hn::MaxLanes(d)];
+  std::uint64_t e[hn::MaxLanes(d)];
+  hn::StoreU(mantissa, d, m);
+  hn::StoreU(exponent, du, e);
+  reduce::RowProduct product;
+  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) {
+    int shift = 0;
+    product.mantissa = 2.0 * std::frexp(product.mantissa * m[lane], &shift);
+    product.exponent += static_cast<std::int64_t>(e[lane]) + shift - 1;
+  }
+  return product;
+}
+
+/// How many factors can be multiplied as doubles before the product must be brought back near 1: six floats, which lie
+/// between 2^-149 and 2^128, and a number near 1.
+template <class T> constexpr int factors_at_once = sizeof(T) == 4 ? 6 : 1;
+
+/// A vector of products, each mantissa * 2^exponent, and whether all factors were normal numbers so far.
+template <class T> struct Products {
+  using D = hn::ScalableTag<double>;
+  using DU = hn::RebindToUnsigned<D>;
+  hn::Vec<D> mantissa;
+  hn::Vec<DU> exponent;
+  hn::Mask<D> normal;
+
+  HWY_INLINE Products() // written out, so that it is compiled for the target
+      : mantissa(hn::Set(D(), 1.0)), exponent(hn::Zero(DU())), normal(hn::Eq(hn::Zero(D()), hn::Zero(D()))) {}
+
+  /// Multiplies by the product of at most factors_at_once factors, in [2^-1022, 2^1024) unless one was 0, infinite or
+  /// NaN (or, among doubles, subnormal).
+  HWY_INLINE void times(hn::Vec<D> v) {
+    const D d;
+    const auto size = hn::Abs(v);
+    normal = hn::And(normal, hn::And(hn::Ge(size, hn::Set(d, std::numeric_limits<double>::min())),
+                                     hn::Le(size, hn::Set(d, std::numeric_limits<double>::max()))));
+    if constexpr (factors_at_once<T> == 1) TakePowers(d, v, exponent);
+    mantissa = hn::Mul(mantissa, v);
+    TakePowers(d, mantissa, exponent);
+  }
+};
+
+/// `count` lanes of x as doubles, ones above.
+template <class D, class T> HWY_INLINE hn::Vec<D> LoadFactors(D d, const T* x, std::size_t count) {
+  if (count == hn::Lanes(d)) return LoadWide(d, x);
+  return hn::IfThenElse(hn::FirstN(d, count), LoadWideUpTo(d, x, count), hn::Set(d, 1.0));
+}
+
+template <class T> reduce::RowProduct RowProductOf(const T* x, std::int64_t n) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr std::int64_t several = factors_at_once<T>;
+  Products<T> products;
+  std::int64_t i = 0;
+  for (; i + several * lanes <= n; i += several * lanes) {
+    auto v = LoadWide(d, x + i);
+    for (std::int64_t k = 1; k < several; ++k) v = hn::Mul(v, LoadWide(d, x + i + k * lanes));
+    products.times(v);
+  }
+  for (; i < n; i += lanes) products.times(LoadFactors(d, x + i, static_cast<std::size_t>(std::min(lanes, n - i))));
+  reduce::RowProduct joined = JoinLanes(d, products.mantissa, products.exponent);
+  joined.normal = hn::AllTrue(d, products.normal);
+  return joined;
+}
+
+template <class T>
+bool ColumnProducts(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,
+                    std::int64_t* exponent) {
+  const hn::ScalableTag<double> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr std::int64_t several = factors_at_once<T>;
+  auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
+  auto all = hn::Eq(hn::Zero(d), hn::Zero(d));
+  std::fill_n(mantissa, columns, 1.0);
+  std::fill_n(exponent, columns, std::int64_t{0});
+  for (std::int64_t first = 0; first < rows; first += several) {
+    const std::int64_t count = std::min(several, rows - first);
+    const T* const from = x + first * stride;
+    for (std::int64_t c = 0; c < columns; c += lanes) {
+      const auto rest = static_cast<std::size_t>(std::min(lanes, columns - c));
+      const bool whole = rest == hn::Lanes(d);
+      auto v = LoadFactors(d, from + c, rest);
+      for (std::int64_t r = 1; r < count; ++r) v = hn::Mul(v, LoadFactors(d, from + r * stride + c, rest));
+      Products<T> products;
+      products.mantissa = LoadFactors(d, mantissa + c, rest);
+      products.exponent = whole ? hn::LoadU(du, powers + c) : LoadUpTo(du, powers + c, rest);
+      products.times(v);
+      all = hn::And(all, products.normal);
+      if (whole) {
+        hn::StoreU(products.mantissa, d, mantissa + c);
+        hn::StoreU(products.exponent, du, powers + c);
+      } else {
+        StoreUpTo(products.mantissa, d, mantissa + c, rest);
+        StoreUpTo(products.exponent, du, powers + c, rest);
+      }
+    }
+  }
+  return hn::AllTrue(d, all);
+}
+
+/// 2^n for n in [-1000, 1000].
+template <class D, class V> HWY_INLINE hn::Vec<D> PowerOf(D d, V n) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<52>(hn::Add(n, hn::Set(di, std::int64_t{1023}))));
+}
+
+/// v * 2^exponent, v in [1, 4): beyond the largest and below the least number in steps.
+template <class D, class V, class U> HWY_INLINE V Scaled(D d, V v, U exponent) {
+  const hn::RebindToSigned<D> di;
+  const auto most = hn::Set(di, std::int64_t{1000}), least = hn::Set(di, std::int64_t{-1000});
+  auto left = hn::BitCast(di, exponent);
+  if (hn::AllFalse(di, hn::Or(hn::Gt(left, most), hn::Gt(least, left)))) return hn::Mul(v, PowerOf(d, left));
+  for (int step = 0; step < 3; ++step) {
+    const auto low = hn::IfThenElse(hn::Gt(left, most), most, left);
+    const auto n = hn::IfThenElse(hn::Gt(least, low), least, low);
+    v = hn::Mul(v, PowerOf(d, n));
+    left = hn::Sub(left, n);
+  }
+  return v;
+}
+
+template <class D, class V, class T> HWY_INLINE void StoreNarrow(D d, V v, T* to, std::size_t count) {
+  const hn::Rebind<T, D> dt;
+  auto narrow = hn::Zero(dt);
+  if constexpr (sizeof(T) == 8) {
+    narrow = v;
+  } else {
+#if HWY_TARGET == HWY_SCALAR
+    narrow = hn::Set(dt, static_cast<T>(hn::GetLane(v))); // DemoteTo would make the largest float of infinity here
+#else
+    narrow = hn::DemoteTo(dt, v);
+#endif
+  }
+  count == hn::Lanes(d) ? hn::StoreU(narrow, dt, to) : StoreUpTo(narrow, dt, to, count);
+}
+
+/// Lines side by side, one in each lane: element k of them at x + k * step, count(k) of the lanes. Writes the product
+/// ahead of each element, and returns that of all.
+template <class T, class Count>
+HWY_INLINE Products<T> ProductsAhead(const T* x, std::int64_t n, std::int64_t step, Count count, double* mantissa,
+                                     std::uint64_t* exponent) {
+  const hn::ScalableTag<double> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  Products<T> ahead;
+  for (std::int64_t k = 0; k < n; ++k) {
+    hn::StoreU(ahead.mantissa, d, mantissa + k * width);
+    hn::StoreU(ahead.exponent, du, exponent + k * width);
+    ahead.times(LoadFactors(d, x + k * step, count(k)));
+  }
+  return ahead;
+}
+
+/// y = what is ahead of each element times what is behind it; `behind`: what is behind the last one.
+template <class T, class Count>
+HWY_INLINE void JoinBehind(const T* x, std::int64_t n, std::int64_t step, Count count, const double* mantissa,
+                           const std::uint64_t* exponent, Products<T> behind, T* y) {
+  const hn::ScalableTag<double> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t k = n - 1; k >= 0; --k) {
+    const auto product = hn::Mul(hn::LoadU(d, mantissa + k * width), behind.mantissa);
+    const auto powers = hn::Add(hn::LoadU(du, exponent + k * width), behind.exponent);
+    const auto factors = LoadFactors(d, x + k * step, count(k)); // ahead of the store: y may be x
+    StoreNarrow(d, Scaled(d, product, powers), y + k * step, count(k));
+    behind.times(factors);
+  }
+}
+
+template <class T> bool OthersOfRow(const T* x, std::int64_t n, T* y, double* mantissa, std::int64_t* exponent) {
+  const hn::ScalableTag<double> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  constexpr std::size_t most = hn::MaxLanes(d);
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
+  const std::int64_t steps = (n + lanes - 1) / lanes;
+  const auto count = [&](std::int64_t k) HWY_ATTR { return static_cast<std::size_t>(std::min(lanes, n - k * lanes)); };
+  const Products<T> all = ProductsAhead(x, steps, lanes, count, mantissa, powers);
+  if (!hn::AllTrue(d, all.normal)) return false;
+  double m[most], others[most];
+  std::uint64_t e[most], powers_of_others[most];
+  hn::StoreU(all.mantissa, d, m);
+  hn::StoreU(all.exponent, du, e);
+  for (std::int64_t lane = 0; lane < lanes; ++lane) {
+    reduce::RowProduct rest;
+    for (std::int64_t other = 0; other < lanes; ++other) {
+      if (other == lane) continue;
+      int shift = 0;
+      rest.mantissa = 2.0 * std::frexp(rest.mantissa * m[other], &shift);
+      rest.exponent += static_cast<std::int64_t>(e[other]) + shift - 1;
+    }
+    others[lane] = rest.mantissa;
+    powers_of_others[lane] = static_cast<std::uint64_t>(rest.exponent);
+  }
+  Products<T> behind;
+  behind.mantissa = hn::LoadU(d, others);
+  behind.exponent = hn::LoadU(du, powers_of_others);
+  JoinBehind(x, steps, lanes, count, mantissa, powers, behind, y);
+  return true;
+}
+
+template <class T>
+bool OthersOfColumns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y, double* mantissa,
+                     std::int64_t* exponent) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
+  for (std::int64_t c = 0; c < columns; c += lanes) {
+    const auto some = static_cast<std::size_t>(std::min(lanes, columns - c));
+    const auto count = [some](std::int64_t) HWY_ATTR { return some; };
+    const Products<T> all = ProductsAhead(x + c, rows, stride, count, mantissa, powers);
+    if (!hn::AllTrue(d, all.normal)) return false;
+    JoinBehind(x + c, rows, stride, count, mantissa, powers, Products<T>(), y + c);
+  }
+  return true;
+}
+
+#define EG_PRODUCT_KERNELS(SUFFIX, T)                                                                                  \
+  reduce::RowProduct RowProduct##SUFFIX(const T* x, std::int64_t n) { return RowProductOf(x, n); }                     \
+  bool ColumnProducts##SUFFIX(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns,                \
+                              double* mantissa, std::int64_t* exponent) {                                              \
+    return ColumnProducts(x, rows, stride, columns, mantissa, exponent);                                               \
+  }                                                                                                                    \
+  bool OthersOfRow##SUFFIX(const T* x, std::int64_t n, T* y, double* mantissa, std::int64_t* exponent) {               \
+    return OthersOfRow(x, n, y, mantissa, exponent);                                                                   \
+  }                                                                                                                    \
+  bool OthersOfColumns##SUFFIX(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y,         \
+                               double* mantissa, std::int64_t* exponent) {                                             \
+    return OthersOfColumns(x, rows, stride, columns, y, mantissa, exponent);                                           \
+  }
+EG_PRODUCT_KERNELS(F32, float)
+EG_PRODUCT_KERNELS(F64, double)
+#undef EG_PRODUCT_KERNELS
+
+} // namespace
+} // namespace eg::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eg {
+
+HWY_EXPORT(RowProductF32);
+HWY_EXPORT(RowProductF64);
+HWY_EXPORT(ColumnProductsF32);
+HWY_EXPORT(ColumnProductsF64);
+HWY_EXPORT(OthersOfRowF32);
+HWY_EXPORT(OthersOfRowF64);
+HWY_EXPORT(OthersOfColumnsF32);
+HWY_EXPORT(OthersOfColumnsF64);
+
+namespace reduce {
+
+#define EG_PRODUCT_ENTRIES(SUFFIX, T)                                                                                  \
+  template <> RowProduct row_product(const T* x, std::int64_t n) {                                                     \
+    return HWY_DYNAMIC_DISPATCH(RowProduct##SUFFIX)(x, n);                                                             \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  bool column_products(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,     \
+                       std::int64_t* exponent) {                                                                       \
+    return HWY_DYNAMIC_DISPATCH(ColumnProducts##SUFFIX)(x, rows, stride, columns, mantissa, exponent);                 \
+  }                                                                                                                    \
+  template <> bool others_of_row(const T* x, std::int64_t n, T* y, double* mantissa, std::int64_t* exponent) {         \
+    return HWY_DYNAMIC_DISPATCH(OthersOfRow##SUFFIX)(x, n, y, mantissa, exponent);                                     \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  bool others_of_columns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y,               \
+                         double* mantissa, std::int64_t* exponent) {                                                   \
+    return HWY_DYNAMIC_DISPATCH(OthersOfColumns##SUFFIX)(x, rows, stride, columns, y, mantissa, exponent);             \
+  }
+EG_PRODUCT_ENTRIES(F32, float)
+EG_PRODUCT_ENTRIES(F64, double)
+#undef EG_PRODUCT_ENTRIES
+
+} // namespace reduce
+} // namespace eg
+#endif
