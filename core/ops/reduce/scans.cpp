@@ -4,6 +4,7 @@
 #include "core/ops/reduce/scans.h"
 #include "core/device/module.h"
 #include "core/ops/list.h"
+#include "core/ops/reduce/scan_rows.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
@@ -41,38 +42,12 @@ Tensor shifted_along(const Tensor& x, int axis, bool towards_end) {
 
 namespace {
 
-/// `count` neighbouring lines at a time, elements of a line one after the other: the sums of one line wait for each
-/// other, those of several do not.
-template <class State, int count, class T, class First, class Step>
-void scan_packed_lines(std::int64_t begin, std::int64_t extent, bool reverse, T* y, const First& first,
-                       const Step& step) {
-  std::array<State, count> state{};
-  for (std::int64_t k = 0; k < extent; ++k) {
-    const std::int64_t e = reverse ? extent - 1 - k : k;
-    for (int j = 0; j < count; ++j) {
-      const std::int64_t at = (begin + j) * extent + e;
-      State& z = state[static_cast<std::size_t>(j)];
-      z = k == 0 ? first(at) : step(at, z);
-      y[at] = static_cast<T>(z);
-    }
-  }
-}
-
 /// y[i] = state = step(i, state) along every line; the first element gets first(i).
 template <class State, class T, class First, class Step>
 void scan_lines(const AxisSplit& s, bool reverse, T* y, const First& first, const Step& step) {
   constexpr std::int64_t width = 64;
   if (s.outer * s.extent * s.inner == 0) return;
   const std::int64_t bytes = s.extent * std::min(width, s.inner) * static_cast<std::int64_t>(sizeof(T));
-  if (s.inner == 1) {
-    constexpr int several = 8;
-    const auto lines = [&](std::int64_t begin, std::int64_t end) {
-      for (; begin + several <= end; begin += several)
-        scan_packed_lines<State, several>(begin, s.extent, reverse, y, first, step);
-      for (; begin < end; ++begin) scan_packed_lines<State, 1>(begin, s.extent, reverse, y, first, step);
-    };
-    return parallel::for_each(s.outer, std::max<std::int64_t>(parallel::grain_for_bytes(bytes), several), lines);
-  }
   const std::int64_t blocks = parallel::chunks(s.inner, width);
   parallel::for_each(s.outer * blocks, parallel::grain_for_bytes(bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
@@ -90,6 +65,25 @@ void scan_lines(const AxisSplit& s, bool reverse, T* y, const First& first, cons
       }
     }
   });
+}
+
+/// scan_lines, or several rows at a time: the same bits.
+template <class T, class First, class Step>
+void floating_scan(reduce::Scan scan, const AxisSplit& s, bool reverse, const T* a, const T* b, T* y,
+                   const First& first, const Step& step) {
+  constexpr std::int64_t several = reduce::rows_of_scan;
+  const std::int64_t rows = s.inner == 1 && s.extent > 0 ? s.outer / several * several : 0;
+  const std::int64_t bytes = several * s.extent * static_cast<std::int64_t>(sizeof(T));
+  parallel::for_each(rows / several, parallel::grain_for_bytes(bytes), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t at = i * several * s.extent;
+      reduce::scan_rows(scan, a + at, b != nullptr ? b + at : nullptr, s.extent, reverse, y + at);
+    }
+  });
+  const std::int64_t done = rows * s.extent;
+  scan_lines<double>(
+      {s.outer - rows, s.extent, s.inner}, reverse, y + done, [&](std::int64_t i) { return first(done + i); },
+      [&](std::int64_t i, double z) { return step(done + i, z); });
 }
 
 // --- cumsum ---
@@ -122,14 +116,13 @@ void cumsum_cpu(const OpArgs& args, std::span<Tensor> out) {
   if (is_whole(args.in[0].dtype())) return whole_cumsum(args, out);
   const Tensor x = packed(args.in[0]);
   const AxisSplit s = split_at(x.shape(), axis_of(args));
-  const bool reverse = args.attrs.flag("reverse");
-  const auto run = [&]<class T, class State>(State) {
+  if (x.numel() == 0) return;
+  visit_floating(x.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
-    const auto read = [from](std::int64_t i) { return static_cast<State>(from[i]); };
-    scan_lines<State>(s, reverse, out[0].mutable_data<T>(), read,
-                      [read](std::int64_t i, State z) { return z + read(i); });
-  };
-  visit_floating(x.dtype(), [&]<class T>() { run.template operator()<T>(double{}); });
+    const auto read = [from](std::int64_t i) { return static_cast<double>(from[i]); };
+    floating_scan<T>(reduce::Scan::sum, s, args.attrs.flag("reverse"), from, nullptr, out[0].mutable_data<T>(), read,
+                     [read](std::int64_t i, double z) { return z + read(i); });
+  });
 }
 
 /// Every place along a line by a sum or product of its own.
@@ -216,11 +209,12 @@ void linear_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Tensor a = packed(args.in[0]);
   const Tensor b = packed(args.in[1]);
   const AxisSplit s = split_at(a.shape(), axis_of(args));
+  if (a.numel() == 0) return;
   visit_floating(a.dtype(), [&]<class T>() {
     const T* factor = a.data<T>();
     const T* term = b.data<T>();
-    scan_lines<double>(
-        s, args.attrs.flag("reverse"), out[0].mutable_data<T>(),
+    floating_scan<T>(
+        reduce::Scan::linear, s, args.attrs.flag("reverse"), factor, term, out[0].mutable_data<T>(),
         [term](std::int64_t i) { return static_cast<double>(term[i]); },
         [factor, term](std::int64_t i, double z) {
           return static_cast<double>(factor[i]) * z + static_cast<double>(term[i]);
@@ -320,11 +314,12 @@ constinit const OpDef cumprod_op = row({
     .cpu =
         [](const OpArgs& args, std::span<Tensor> out) {
           const Tensor x = packed(args.in[0]);
+          if (x.numel() == 0) return;
           visit_floating(x.dtype(), [&]<class T>() {
             const T* from = x.data<T>();
             const auto read = [from](std::int64_t i) { return static_cast<double>(from[i]); };
-            scan_lines<double>(split_at(x.shape(), axis_of(args)), false, out[0].mutable_data<T>(), read,
-                               [read](std::int64_t i, double z) { return z * read(i); });
+            floating_scan<T>(reduce::Scan::product, split_at(x.shape(), axis_of(args)), false, from, nullptr,
+                             out[0].mutable_data<T>(), read, [read](std::int64_t i, double z) { return z * read(i); });
           });
         },
     .cuda =
