@@ -12,24 +12,76 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <span>
+#include <vector>
 
 namespace eg {
 namespace {
 
 // --- bincount ---
 
+constexpr std::int64_t numbers_at_once = 32768; // that one task reads
+
 /// Bins that the numbers need. Throws IndexError for a negative number or one that no memory could count.
 std::int64_t bins_of(const Tensor& x) {
   constexpr std::int64_t too_large = std::int64_t{1} << 44;
   const Tensor data = device::on_cpu(packed(x)); // the shape of the result depends on the values
-  std::int64_t bins = 0;
-  for (std::int64_t i = 0; i < data.numel(); ++i) {
-    const std::int64_t value = data.data<std::int64_t>()[i];
-    if (value < 0 || value >= too_large)
-      throw IndexError(fmt::format("bincount: x is {} at position {}; it must be in [0, {})", value, i, too_large));
-    bins = std::max(bins, value + 1);
+  const std::int64_t n = data.numel();
+  if (n == 0) return 0;
+  const std::int64_t* const value = data.data<std::int64_t>();
+  std::vector<std::int64_t> largest(static_cast<std::size_t>(parallel::chunks(n, numbers_at_once)));
+  parallel::for_each(n, numbers_at_once, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin; first < end; first += numbers_at_once) {
+      std::uint64_t bits[4] = {}; // negative numbers are the largest ones here; four, so that none waits for the last
+      std::int64_t i = first;
+      const std::int64_t last = std::min(end, first + numbers_at_once);
+      for (; i + 4 <= last; i += 4)
+        for (std::int64_t k = 0; k < 4; ++k) bits[k] = std::max(bits[k], static_cast<std::uint64_t>(value[i + k]));
+      for (; i < last; ++i) bits[0] = std::max(bits[0], static_cast<std::uint64_t>(value[i]));
+      const std::uint64_t most = std::max(std::max(bits[0], bits[1]), std::max(bits[2], bits[3]));
+      largest[static_cast<std::size_t>(first / numbers_at_once)] =
+          most >= static_cast<std::uint64_t>(too_large) ? too_large : static_cast<std::int64_t>(most);
+    }
+  });
+  const std::int64_t most = *std::max_element(largest.begin(), largest.end());
+  if (most < too_large) return most + 1;
+  const auto* const bad = std::find_if(value, value + n, [](std::int64_t v) { return v < 0 || v >= too_large; });
+  throw IndexError(
+      fmt::format("bincount: x is {} at position {}; it must be in [0, {})", *bad, bad - value, too_large));
+}
+
+/// y[b] += how often b is among n numbers. Equal neighbours go to different tables, so that none waits for the other.
+void count(const std::int64_t* bin, std::int64_t n, std::span<std::int64_t> y, std::span<std::int64_t> second) {
+  std::int64_t i = 0;
+  for (; i + 2 <= n; i += 2) {
+    ++y[static_cast<std::size_t>(bin[i])];
+    ++second[static_cast<std::size_t>(bin[i + 1])];
   }
-  return bins;
+  if (i < n) ++y[static_cast<std::size_t>(bin[i])];
+}
+
+/// Whole numbers: any cut gives the same counts.
+void count_in_pieces(const std::int64_t* bin, std::int64_t n, std::span<std::int64_t> y) {
+  constexpr std::int64_t most_pieces = 16;
+  const auto bins = static_cast<std::int64_t>(y.size());
+  const std::int64_t pieces = std::min(most_pieces, n / std::max<std::int64_t>(numbers_at_once, 4 * bins));
+  if (pieces < 1) {
+    for (std::int64_t i = 0; i < n; ++i) ++y[static_cast<std::size_t>(bin[i])];
+    return;
+  }
+  std::vector<std::int64_t> tables(static_cast<std::size_t>(2 * pieces * bins));
+  const auto table = [&](std::int64_t i) {
+    return std::span(tables).subspan(static_cast<std::size_t>(i * bins), y.size());
+  };
+  const std::int64_t size = parallel::chunks(n, pieces);
+  parallel::for_each(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p)
+      count(bin + p * size, std::min(size, n - p * size), table(2 * p), table(2 * p + 1));
+  });
+  for (std::int64_t i = 0; i < 2 * pieces; ++i) {
+    const std::span<std::int64_t> from = table(i);
+    for (std::size_t b = 0; b < y.size(); ++b) y[b] += from[b];
+  }
 }
 
 std::vector<TensorSpec> bincount_infer(const OpArgs& args) {
@@ -50,8 +102,8 @@ void bincount_cpu(const OpArgs& args, std::span<Tensor> out) {
   const std::int64_t* bin = x.numel() > 0 ? x.data<std::int64_t>() : nullptr;
   fill_zeros(out[0]);
   if (!args.given(1)) {
-    std::int64_t* y = out[0].mutable_data<std::int64_t>();
-    for (std::int64_t i = 0; i < x.numel(); ++i) ++y[bin[i]];
+    if (x.numel() > 0)
+      count_in_pieces(bin, x.numel(), {out[0].mutable_data<std::int64_t>(), static_cast<std::size_t>(out[0].numel())});
     return;
   }
   const Tensor weights = packed(args.in[1]);
