@@ -57,25 +57,25 @@ Rolls rolls_of(const OpArgs& args) {
   return rolls;
 }
 
-/// y along one axis: the last `by` elements of x first.
-Tensor rolled(const Tensor& x, int axis, std::int64_t by) {
-  if (by == 0) return x;
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
+/// y = x with its axes from `axis` on moved: along each, the last elements of x come first. Every element is written
+/// once, by the block of those that stay together.
+void write_rolled(const Tensor& x, Tensor y, int axis, const List& by) {
+  if (axis == x.rank()) return y.copy_from(x);
+  const std::int64_t front = by[static_cast<std::size_t>(axis)];
+  if (front == 0) return write_rolled(x, y, axis + 1, by);
   const std::int64_t n = x.size(axis);
-  write_along(y, x.slice(axis, n - by, n), axis, 0);
-  write_along(y, x.slice(axis, 0, n - by), axis, by);
-  return y;
+  write_rolled(x.slice(axis, n - front, n), y.slice(axis, 0, front), axis + 1, by);
+  write_rolled(x.slice(axis, 0, n - front), y.slice(axis, front, n), axis + 1, by);
 }
 
 void roll_kernel(const OpArgs& args, std::span<Tensor> out) {
   const Rolls rolls = rolls_of(args);
-  Tensor y = args.in[0];
-  if (y.numel() == 0) return;
+  const Tensor& x = args.in[0];
+  if (x.numel() == 0) return;
   if (rolls.flat)
-    y = rolled(y.reshape({-1}), 0, rolls.by[0]);
+    write_rolled(x.reshape({-1}), out[0].reshape({-1}), 0, rolls.by);
   else
-    for (int axis = 0; axis < y.rank(); ++axis) y = rolled(y, axis, rolls.by[static_cast<std::size_t>(axis)]);
-  out[0].copy_from(y.reshape(args.in[0].shape()));
+    write_rolled(x, out[0], 0, rolls.by);
 }
 
 std::vector<Tensor> roll_reference(const OpArgs& args) {
