@@ -1,6 +1,6 @@
 #pragma once
-// Computes matrix products of operands rounded to bf16 with sums in f32, on processors with AVX512-BF16 (AMD since Zen
-// 4, Intel since Cooper Lake) or AMX (Intel since Sapphire Rapids).
+// Computes matrix products of operands rounded to bf16 with sums in f32, by AVX512-BF16 or AMX. AMD's processors have
+// the first since Zen 4, Intel's since Cooper Lake; Intel's have the second since Sapphire Rapids.
 
 #include "core/gemm/gemm.h"
 

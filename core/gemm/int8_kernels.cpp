@@ -44,7 +44,7 @@ struct Quads {
     return sum;
   }
 };
-#include "core/gemm/int8_quads.h"
+#include "core/gemm/int8_quads.inc"
 
 } // namespace plain
 
@@ -83,7 +83,7 @@ struct Quads {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
 };
-#include "core/gemm/int8_quads.h"
+#include "core/gemm/int8_quads.inc"
 
 void multiply(std::int64_t steps, const Line* left, const Line* right, std::int64_t rows, std::int64_t columns,
               std::int32_t* sums) {
@@ -111,7 +111,7 @@ struct Quads {
   static Vector subtract(Vector a, Vector b) { return _mm256_sub_epi32(a, b); }
   static Vector add_products(Vector sum, Vector left, Right r) { return _mm256_dpbusd_avx_epi32(sum, left, r); }
 };
-#include "core/gemm/int8_quads.h"
+#include "core/gemm/int8_quads.inc"
 
 void multiply(std::int64_t steps, const Line* left, const Line* right, std::int64_t rows, std::int64_t columns,
               std::int32_t* sums) {
@@ -138,7 +138,7 @@ struct Quads {
   static Vector subtract(Vector a, Vector b) { return _mm512_sub_epi32(a, b); }
   static Vector add_products(Vector sum, Vector left, Right r) { return _mm512_dpbusd_epi32(sum, left, r); }
 };
-#include "core/gemm/int8_quads.h"
+#include "core/gemm/int8_quads.inc"
 
 void multiply(std::int64_t steps, const Line* left, const Line* right, std::int64_t rows, std::int64_t columns,
               std::int32_t* sums) {

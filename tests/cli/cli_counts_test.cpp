@@ -76,8 +76,8 @@ TEST_CASE("a slower kernel is seen") {
   const std::string file = folder.path() + "/counts.json";
   {
     const Variable openblas("EQUIGRAD_GEMM", "openblas"); // fewer instructions than ours for this product
-    const Outcome made = run_program(
-        {"bench", "ops", "--store", file, "--counter", "valgrind", "--threads", "1", "--case", "matmul"});
+    const Outcome made =
+        run_program({"bench", "ops", "--store", file, "--counter", "valgrind", "--threads", "1", "--case", "matmul"});
     REQUIRE_MESSAGE(made.code == 0, made.err);
   }
   const Outcome got = against(file, {"--case", "matmul"});

@@ -62,7 +62,7 @@ struct Quads {
     return sum;
   }
 };
-#include "core/gemm/int8_quads.h"
+#include "core/gemm/int8_quads.inc"
 
 /// As Quads, without what signed operands need.
 struct Uncorrected : Quads {

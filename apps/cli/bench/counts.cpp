@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/ops.h"
+#include "core/ops/list.h"
 #include "core/simd/simd.h"
 #include "core/threads/parallel.h"
 #include "optim/optimizer.h"
@@ -27,6 +28,8 @@
 #include <functional>
 #include <memory>
 #include <spawn.h>
+#include <string>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -51,7 +54,7 @@ namespace eg::cli::bench {
 namespace {
 
 struct Counted {
-  const char* name;
+  std::string_view name;
   std::function<void()> call;
 };
 
@@ -60,29 +63,29 @@ Tensor drawn(const Shape& shape, std::uint64_t stream) { return random_normal(sh
 /// What models spend their time in, small enough for valgrind. Only calls of that name are made, or all.
 std::vector<Counted> calls_named(const std::string& name) {
   struct Name {
-    const char* name;
+    std::string_view name;
   };
   std::vector<Name> names;
   std::vector<Counted> calls;
-  const auto add = [&](const char* call, auto&& make) {
+  const auto add = [&](std::string_view call, auto&& make) {
     names.push_back({call});
     if (name.empty() || name == call) calls.push_back({call, make()});
   };
-  add("matmul", [] { return [a = drawn({192, 256}, 1), b = drawn({256, 192}, 2)] { matmul(a, b); }; });
-  add("linear", [] {
+  add(matmul_op.name, [] { return [a = drawn({192, 256}, 1), b = drawn({256, 192}, 2)] { matmul(a, b); }; });
+  add(linear_op.name, [] {
     return [x = drawn({260, 192}, 3), w = drawn({256, 192}, 4), b = drawn({256}, 5)] { linear(x, w, b); };
   });
-  add("linear_gelu", [] {
+  add(linear_gelu_op.name, [] {
     return [x = drawn({260, 64}, 6), w = drawn({256, 64}, 7), b = drawn({256}, 8)] { linear_gelu(x, w, b); };
   });
-  add("gelu", [] { return [x = drawn({64, 1024}, 9)] { gelu(x); }; });
-  add("softmax", [] { return [x = drawn({512, 130}, 10)] { softmax(x); }; });
-  add("layer_norm", [] {
+  add(gelu_op.name, [] { return [x = drawn({64, 1024}, 9)] { gelu(x); }; });
+  add(softmax_op.name, [] { return [x = drawn({512, 130}, 10)] { softmax(x); }; });
+  add(layer_norm_op.name, [] {
     return [x = drawn({260, 192}, 11), g = drawn({192}, 12), b = drawn({192}, 13)] { layer_norm(x, g, b); };
   });
-  add("attention_qkv", [] { return [x = drawn({4, 65, 576}, 14)] { attention_qkv(x, 3); }; });
-  add("conv2d", [] { return [x = drawn({2, 16, 28, 28}, 15), w = drawn({32, 16, 3, 3}, 16)] { conv2d(x, w); }; });
-  add("sum", [] { return [x = drawn({256, 256}, 17)] { sum(x, {0}); }; });
+  add(attention_qkv_op.name, [] { return [x = drawn({4, 65, 576}, 14)] { attention_qkv(x, 3); }; });
+  add(conv2d_op.name, [] { return [x = drawn({2, 16, 28, 28}, 15), w = drawn({32, 16, 3, 3}, 16)] { conv2d(x, w); }; });
+  add(sum_op.name, [] { return [x = drawn({256, 256}, 17)] { sum(x, {0}); }; });
   add("adam_step", [] {
     const std::shared_ptr<optim::Optimizer> optimizer = optim::adam({drawn({256, 256}, 18)});
     return [optimizer, gradients = std::vector<Tensor>{drawn({256, 256}, 19)}] { optimizer->step(gradients, 1e-3); };
