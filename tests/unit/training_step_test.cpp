@@ -124,6 +124,7 @@ TEST_CASE("steps: a gradient that is not finite stops the run, and says when the
   // A loss that is not finite is seen before anything is changed.
   torn = false;
   const auto nowhere = [&](std::int64_t, std::int64_t) { return PartLoss{sum(bias) * std::nan("")}; };
-  CHECK_THROWS_AS(take_step(*optimizer, options, {.step = 7, .lr = 0.5, .guard = &guard}, nowhere, sums, torn), ValueError);
+  CHECK_THROWS_AS(take_step(*optimizer, options, {.step = 7, .lr = 0.5, .guard = &guard}, nowhere, sums, torn),
+                  ValueError);
   CHECK_FALSE(torn);
 }
