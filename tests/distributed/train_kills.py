@@ -98,7 +98,7 @@ class Kills:
     def ends(self, kills):
         done = attempts = 0
         place = self.place("ends")
-        words = words_of("gpt2", 400)
+        words = words_of("gpt2", 150)
         seconds = {}
         while done < kills:
             launcher = self.found[attempts % len(self.found)]

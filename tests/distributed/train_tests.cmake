@@ -11,4 +11,13 @@ if(Python3_Interpreter_FOUND AND EQUIGRAD_CLI AND NOT EQUIGRAD_SANITIZE AND NOT 
   endfunction()
   equigrad_distributed_script(train_matrix)
   equigrad_distributed_script(train_kills --resumes 2 --ends 3)
+  equigrad_distributed_script(train_errors)
+  equigrad_distributed_script(two_hosts)
+endif()
+if(NOT EQUIGRAD_SANITIZE AND NOT EMSCRIPTEN)
+  add_test(NAME distributed.without_mpi
+           COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DBINARY=${CMAKE_CURRENT_BINARY_DIR}/without_mpi
+                   -DCOMPILER=${CMAKE_CXX_COMPILER} -DGENERATOR=${CMAKE_GENERATOR} -P
+                   ${CMAKE_CURRENT_SOURCE_DIR}/without_mpi.cmake)
+  set_tests_properties(distributed.without_mpi PROPERTIES LABELS "slow;distributed" TIMEOUT 600)
 endif()
