@@ -3,7 +3,8 @@
 #   scripts/release.sh            everything below
 #   scripts/release.sh wheels     wheels for this processor: of this Python, and of others whose headers can be had
 #   scripts/release.sh arm        wheels for ARM64, by the cross compiler
-#   scripts/release.sh deb        equigrad_VERSION_ARCH.deb (program, manual page) and libequigrad-dev_VERSION_ARCH.deb
+#   scripts/release.sh deb        equigrad_VERSION_ARCH.deb (program, manual page), libequigrad-dev_VERSION_ARCH.deb, and equigrad-openmpi and
+#                                 equigrad-mpich where this MPI is installed
 #   scripts/release.sh source     equigrad-VERSION.tar.gz, from which pip builds where no wheel fits
 # Wheels hold the C++ library without libarchive; TBB, fmt and Highway are in them, zlib and libsodium linked statically.
 set -eu
