@@ -206,6 +206,8 @@ int reproduce_all(const ReproduceRequest& request, const CommonOptions& common) 
     write_json(common, nlohmann::json{{"results", results}, {"report", report}});
   }
   const bool holds = std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.holds(); });
+  // This status ends all processes at once, and the first one has results to write.
+  if (!alone(common)) common.processes->barrier();
   return outcomes.size() < meant.size() ? bad_input : holds ? done : check_failed;
 }
 
