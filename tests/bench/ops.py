@@ -420,7 +420,7 @@ def others():
 
 
 def further():
-    """Calls that no kernel was changed for: chosen before they were measured."""
+    """Calls at other sizes, written down before they were measured; no change was made because of them."""
     wide, cube, images = (300, 5000), (24, 200, 300), (4, 96, 40, 40)
     both("matmul 700x900x500", normal((700, 900), (900, 500)), O.matmul, torch.matmul)
     both("linear 197x384->1536", normal((197, 384), (1536, 384), (1536,)), O.linear, F.linear)
