@@ -215,8 +215,9 @@ void bind_secret_key(nb::module_& m) {
   nb::class_<SecretKey>(m, "SecretKey",
                         "32 secret bytes from which permutations are drawn. Obfuscation, not encryption. Cannot be "
                         "copied, printed or pickled; permutations drawn from it are ordinary values.")
-      .def_static("generate", &SecretKey::generate, "label"_a = "",
-                  "A fresh key from the system's random source. `label` says what it is for and is not secret.")
+      .def_static(
+          "generate", [](std::string label) { return SecretKey::generate(std::move(label)); }, "label"_a = "",
+          "A fresh key from the system's random source. `label` says what it is for and is not secret.")
       .def_prop_ro("label", &SecretKey::label)
       .def_static(
           "load", [](const Path& path) { return SecretKey::load(path.str()); }, "path"_a)
