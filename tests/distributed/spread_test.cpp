@@ -1,6 +1,7 @@
 // verify, attack and reproduce on several processes: what one process gives, whoever computed it.
 
 #include "distributed/launched.h"
+#include "support/skip.h"
 
 #include "core/tensor.h"
 #include "nn/hub/folder.h"
@@ -195,6 +196,7 @@ TEST_CASE("processes that were given other commands are refused") {
 }
 
 TEST_CASE("reproduce: the same experiments, files, page and table on several processes") {
+  if (data_or_skip("reproduce on several processes", "criteo").empty()) return;
   same_on_all({"reproduce", "cvpr-F8,s1-C4", "--out", "{}", "--json", "{}.json", "--markdown", "{}.md"}, 0,
               [](const std::string& folder, const Launched& got) {
                 std::string seen = timeless(got.out) + json_of(folder + ".json") + timeless(text_of(folder + ".md"));

@@ -70,11 +70,14 @@ struct Survivor {
   const char* why;
 };
 
-constexpr std::array<Survivor, 5> survivors = {{
+constexpr std::array<Survivor, 6> survivors = {{
     {"relu_backward", "gradient shifted, input 0", "the rule gives no gradient for it: it is zero almost everywhere"},
     {"relu_backward", "gradient missing, input 0", "the rule gives no gradient for it: it is zero almost everywhere"},
     {"prod_of_others", "ordinary kernel for exact",
      "the row promises only the axes beside the product; its exact kernel has a test of its own"},
+    {"conv2d_weight_backward", "ordinary kernel for exact",
+     "for groups of few channels it sums in double, so that the samples' orders round alike; the bits are the test "
+     "bits.exact's"},
     {"cholesky", "ordinary kernel for exact",
      "no symmetry of the row moves the order of its sums; the bits of other machines are the test bits.exact's"},
     {"solve_triangular", "ordinary kernel for exact",

@@ -128,7 +128,8 @@ std::vector<std::string> faults(const std::vector<Room>& all) {
     }
     library[room.name] = room.library();
   }
-  if (arrows > most_arrows) found.push_back(fmt::format("{} arrows between rooms; there may be {}", arrows, most_arrows));
+  if (arrows > most_arrows)
+    found.push_back(fmt::format("{} arrows between rooms; there may be {}", arrows, most_arrows));
   return found;
 }
 
