@@ -76,8 +76,7 @@ constexpr std::array<Survivor, 6> survivors = {{
     {"prod_of_others", "ordinary kernel for exact",
      "the row promises only the axes beside the product; its exact kernel has a test of its own"},
     {"conv2d_weight_backward", "ordinary kernel for exact",
-     "for groups of few channels it sums in double, so that the samples' orders round alike; the bits are the test "
-     "bits.exact's"},
+     "two images are added in either order alike, and samples have no more; its exact kernel has a test of its own"},
     {"cholesky", "ordinary kernel for exact",
      "no symmetry of the row moves the order of its sums; the bits of other machines are the test bits.exact's"},
     {"solve_triangular", "ordinary kernel for exact",

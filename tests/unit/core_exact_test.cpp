@@ -1,5 +1,6 @@
 // Exact sums: the same bits for every order, right to a rounding, and what IEEE says where terms are not finite.
 
+#include "autograd/tape.h"
 #include "core/exact/exact.h"
 #include "core/ops.h"
 #include "core/random.h"
@@ -104,4 +105,26 @@ TEST_CASE("columns are summed as rows are") {
   const Tensor rows = x.transpose().contiguous();
   for (std::int64_t j = 0; j < 29; ++j)
     CHECK(columns[static_cast<std::size_t>(j)] == exact::row_sum(rows.data<double>() + j * 37, 37));
+}
+
+TEST_CASE("the gradient of a convolution's weights does not depend on the order of the images, in exact mode") {
+  const Tensor x = Tensor::from<double>(wild_terms(5 * 4 * 6 * 6, 300, 20), {5, 4, 6, 6});
+  const Tensor g = Tensor::from<double>(wild_terms(5 * 4 * 4 * 4, 301, 20), {5, 4, 4, 4});
+  const Tensor order = Tensor::from<std::int64_t>({3, 0, 4, 2, 1}, {5});
+  for (const std::int64_t groups : {1, 2, 4}) {
+    CAPTURE(groups);
+    const Tensor w = random_normal({4, 4 / groups, 3, 3}, {75, 1}, 0.0, 1.0, DType::f64);
+    const auto gradient = [&](const Tensor& images, const Tensor& cotangent) {
+      Tape tape;
+      const Tensor y = conv2d(images, w, {}, {.groups = groups});
+      return tape.gradient(y, {w}, cotangent)[0];
+    };
+    const auto same_in_both_orders = [&] {
+      const Tensor one = gradient(x, g), other = gradient(index_select(x, 0, order), index_select(g, 0, order));
+      return std::equal(one.data<double>(), one.data<double>() + one.numel(), other.data<double>());
+    };
+    CHECK_FALSE(same_in_both_orders()); // the control: ordinary sums do depend on it
+    const ReductionScope scope(Reduction::exact);
+    CHECK(same_in_both_orders());
+  }
 }
