@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <future>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -46,6 +48,16 @@ private:
   void (*interrupt_)(int);
   void (*terminate_)(int);
 };
+
+/// Waits until the launcher has read what this process wrote to it: MPICH's, asked to end all, forwards no more.
+void wait_until_forwarded() {
+  struct stat is {};
+  if (::fstat(STDERR_FILENO, &is) != 0 || !S_ISFIFO(is.st_mode)) return;
+  for (int tries = 0, left = 0; tries < 1000; ++tries) {
+    if (::ioctl(STDERR_FILENO, FIONREAD, &left) != 0 || left == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
 
 } // namespace
 
@@ -117,6 +129,7 @@ void Processes::finish(int code) {
 
 void Processes::end(int code) {
   start_to_end();
+  if (launch_ && launch_->size > 1) wait_until_forwarded();
   if (opened_) opened_->abort(code);
   if (!launch_ || launch_->launcher != "MPICH" || launch_->size == 1) return;
   // MPICH's launcher ends the others where a process is ended by a signal, not where one returns an exit code.
