@@ -202,7 +202,7 @@ public:
   }
   void close() {
     post([this](Link& link) {
-      // Others may yet write for minutes; MPI's own wait would take a core, and nobody would be heard in it.
+      // Others may write files for minutes. MPI_Finalize would busy-wait, and heartbeats would stop.
       static_cast<void>(gather_on(link, {}));
       transport_->finish();
       closed_ = true;

@@ -82,7 +82,7 @@ void same_on_all(const Words& words, int code,
     }
 }
 
-/// Runs; one that has ended and that nobody has waited for does not.
+/// True for a process that runs; false for a zombie.
 bool alive(int process) {
   const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
   const std::size_t name = stat.rfind(") ");

@@ -121,7 +121,7 @@ void check_sums(Communicator& c, const GradientSumOptions& options, int parts, D
   for (int step = 0; step < 2; ++step) {
     const std::vector<Tensor> found = sum_on(sum, parts, dtype);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
-      if (shapes[i].numel() == 0) continue; // nothing is told of it
+      if (shapes[i].numel() == 0) continue; // an empty parameter has no gradient to announce
       require(found[i].defined() == expected.defined[i], fmt::format("parameter {} is defined", i));
       if (!found[i].defined() || (options.divided && !options.spread)) continue;
       require(same_bits(found[i], expected.balanced[i]), fmt::format("bits of parameter {}, step {}", i, step));
