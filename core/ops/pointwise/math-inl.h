@@ -28,7 +28,16 @@ template <class F, class D, class V, class P> HWY_INLINE HWY_MAYBE_UNUSED V InDo
     const RoundedAs<D, hn::Rebind<double, decltype(half)>> dd;
     const auto low = F::value(dd, hn::PromoteTo(dd, hn::LowerHalf(half, x)), p.in(dd));
     const auto high = F::value(dd, hn::PromoteTo(dd, hn::UpperHalf(half, x)), p.in(dd));
+#if HWY_TARGET == HWY_EMU128 // as above
+    double wide[2 * hn::MaxLanes(dd)];
+    float narrow[hn::MaxLanes(d)];
+    hn::StoreU(low, dd, wide);
+    hn::StoreU(high, dd, wide + hn::Lanes(dd));
+    for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) narrow[lane] = static_cast<float>(wide[lane]);
+    return hn::LoadU(d, narrow);
+#else
     return hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+#endif
 #endif
   }
 }

@@ -28,18 +28,19 @@ template <class D, class T> HWY_INLINE hn::Vec<D> LoadAs(D d, Operand<T> from, s
 }
 
 template <class D, class V, class T> HWY_INLINE void StoreAs(D d, V v, T* to, std::size_t count) {
-  const hn::Rebind<T, D> dt;
-  auto narrow = hn::Zero(dt);
   if constexpr (sizeof(T) == sizeof(LaneOf<D>)) {
-    narrow = v;
+    count == hn::Lanes(d) ? hn::StoreU(v, d, to) : StoreUpTo(v, d, to, count);
   } else {
-#if HWY_TARGET == HWY_SCALAR
-    narrow = hn::Set(dt, static_cast<T>(hn::GetLane(v))); // DemoteTo would make the largest float of infinity here
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+    LaneOf<D> wide[hn::MaxLanes(d)]; // DemoteTo would make the largest float of infinity here
+    hn::StoreU(v, d, wide);
+    for (std::size_t lane = 0; lane < count; ++lane) to[lane] = static_cast<T>(wide[lane]);
 #else
-    narrow = hn::DemoteTo(dt, v);
+    const hn::Rebind<T, D> dt;
+    const auto narrow = hn::DemoteTo(dt, v);
+    count == hn::Lanes(d) ? hn::StoreU(narrow, dt, to) : StoreUpTo(narrow, dt, to, count);
 #endif
   }
-  count == hn::Lanes(d) ? hn::StoreU(narrow, dt, to) : StoreUpTo(narrow, dt, to, count);
 }
 
 template <class F, class E, Reduction r, class T>

@@ -331,7 +331,6 @@ constinit const OpDef prod_of_others_op = row({
           const Tensor before = Tensor::empty({words}, DType::f64);
           scan_on_device(args, device::ScanKind::others, false, {args.in[0], {}, out[0], before});
         },
-    .cuda_same_bits = true,
     .saves = saves::in(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};

@@ -167,18 +167,19 @@ template <class D, class V, class U> HWY_INLINE V Scaled(D d, V v, U exponent) {
 }
 
 template <class D, class V, class T> HWY_INLINE void StoreNarrow(D d, V v, T* to, std::size_t count) {
-  const hn::Rebind<T, D> dt;
-  auto narrow = hn::Zero(dt);
   if constexpr (sizeof(T) == 8) {
-    narrow = v;
+    count == hn::Lanes(d) ? hn::StoreU(v, d, to) : StoreUpTo(v, d, to, count);
   } else {
-#if HWY_TARGET == HWY_SCALAR
-    narrow = hn::Set(dt, static_cast<T>(hn::GetLane(v))); // DemoteTo would make the largest float of infinity here
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+    double wide[hn::MaxLanes(d)]; // DemoteTo would make the largest float of infinity here
+    hn::StoreU(v, d, wide);
+    for (std::size_t lane = 0; lane < count; ++lane) to[lane] = static_cast<T>(wide[lane]);
 #else
-    narrow = hn::DemoteTo(dt, v);
+    const auto narrow = hn::DemoteTo(hn::Rebind<T, D>{}, v);
+    count == hn::Lanes(d) ? hn::StoreU(narrow, hn::Rebind<T, D>{}, to)
+                          : StoreUpTo(narrow, hn::Rebind<T, D>{}, to, count);
 #endif
   }
-  count == hn::Lanes(d) ? hn::StoreU(narrow, dt, to) : StoreUpTo(narrow, dt, to, count);
 }
 
 /// Lines side by side, one in each lane: element k of them at x + k * step, count(k) of the lanes. Writes the product

@@ -26,13 +26,15 @@ template <class D, class T> HWY_INLINE hn::Vec<D> LoadWide(D d, const T* x) {
   }
 }
 template <class D, class V, class T> HWY_INLINE void StoreNarrow([[maybe_unused]] D d, V v, T* to) {
-  const hn::Rebind<T, D> dt;
   if constexpr (sizeof(T) == 8) {
-    hn::StoreU(v, dt, to);
+    hn::StoreU(v, d, to);
   } else {
-#if HWY_TARGET == HWY_SCALAR
-    *to = static_cast<T>(hn::GetLane(v)); // DemoteTo would make the largest float of infinity here
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+    double wide[hn::MaxLanes(d)]; // DemoteTo would make the largest float of infinity here
+    hn::StoreU(v, d, wide);
+    for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) to[lane] = static_cast<T>(wide[lane]);
 #else
+    const hn::Rebind<T, D> dt;
     hn::StoreU(hn::DemoteTo(dt, v), dt, to);
 #endif
   }
