@@ -66,8 +66,8 @@ void gemm_openblas_threads(int threads, std::int64_t m, std::int64_t n, std::int
 /// not OpenBLAS.
 std::string description();
 
-/// Names what computes matrix products: "own kernel" or "OpenBLAS" (EQUIGRAD_GEMM=openblas, or a processor that ours is not written for).
-/// Throws ValueError for another value of that variable.
+/// Names what computes matrix products: "own kernel" or "OpenBLAS" (EQUIGRAD_GEMM=openblas, or a processor that ours is
+/// not written for). Throws ValueError for another value of that variable.
 std::string engine();
 
 } // namespace eg::blas
