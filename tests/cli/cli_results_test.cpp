@@ -56,9 +56,12 @@ struct Scene {
 
 /// Waits until the program has its handlers: before, a signal would end it as it ends any process.
 void wait_for_handlers(const RunningProgram& program) {
-  const std::string path = "/proc/" + std::to_string(program.pid()) + "/status";
+  const std::string path = "/proc/" + std::to_string(program.pid());
   REQUIRE(program.wait_until([&] {
-    const std::string status = read_text(path);
+    std::error_code ended;
+    const auto file = std::filesystem::read_symlink(path + "/exe", ended);
+    if (ended || file == std::filesystem::read_symlink("/proc/self/exe")) return false; // not yet by exec: our handlers
+    const std::string status = read_text(path + "/status");
     const std::size_t caught = status.find("SigCgt:");
     return caught != std::string::npos &&
            (std::stoull(status.substr(caught + 7), nullptr, 16) & (1ULL << (SIGTERM - 1))) != 0;

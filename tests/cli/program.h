@@ -58,11 +58,13 @@ public:
   bool running() const;
   /// Looks every 2 ms until `holds()` or the program has ended, two minutes at most. Returns whether it holds.
   template <class F> bool wait_until(F&& holds) const {
-    for (int i = 0; i < 60'000 && !holds(); ++i) {
-      if (!running()) return holds();
+    for (int i = 0; i < 60'000; ++i) {
+      const bool ended = !running(); // first: what it did last is seen
+      if (holds()) return true;
+      if (ended) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    return holds();
+    return false;
   }
 
 private:
