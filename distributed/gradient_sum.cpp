@@ -344,7 +344,8 @@ std::vector<Tensor> GradientSum::finish() {
   pending_.clear();
   std::vector<Tensor> result(shapes_.size());
   for (std::size_t i = 0; i < shapes_.size(); ++i)
-    if (defined_[i] != 0) result[i] = sums_.front().gradients[i];
+    if (defined_[i] != 0) result[i] = std::move(sums_.front().gradients[i]);
+  sums_.clear(); // so that gradients live as long as the result: a checkpoint needs their room
   return result;
 }
 
