@@ -197,6 +197,18 @@ void add_numbers(OptionTable<RunOptions>& t) {
       })
       .resumes(OnResume::beside)
       .in_recipe();
+  t.add("exact", &R::exact,
+        "Exact sums: the same bits on every processor, and of a permuted twin; a step takes several times as long")
+      .must([](const R& o) {
+        return unless(!o.exact || device::usable(o.device).is_cpu(),
+                      "computes on the CPU alone: matrix products have no exact kernel for {}",
+                      device::usable(o.device).str());
+      })
+      .must([](const R& o) {
+        return unless(!o.exact || o.precision == MatmulPrecision::full, "needs precision f32, not {}",
+                      name_of(o.precision));
+      })
+      .split(false, "is for a model that is here as a whole: the party with the blocks has ordinary sums");
   t.add("seed", &R::seed, "").no_flag();
 }
 
@@ -273,6 +285,8 @@ void require_warmup_in_run(const RunOptions& o) {
   need(o.steps <= 0 || o.warmup <= o.steps, o, o.warmup,
        fmt::format("is {}, and the run has {} steps: the learning rate would never reach lr", o.warmup, o.steps));
 }
+
+Reduction reduction_of(const RunOptions& options) { return options.exact ? Reduction::exact : reduction(); }
 
 optim::Schedule schedule_of(const RunOptions& options, std::int64_t total_steps) {
   return {.kind = options.schedule,

@@ -3,6 +3,7 @@
 
 #include "core/dtype.h"
 #include "core/gemm/matmul_precision.h"
+#include "core/reduction.h"
 #include "optim/schedule.h"
 #include "training/option_info.h"
 
@@ -75,6 +76,8 @@ struct RunOptions {
   DType dtype = DType::f32;
   std::string device; ///< where models are: cpu, cuda or cuda:N; empty: EQUIGRAD_DEVICE, else cpu
   MatmulPrecision precision = MatmulPrecision::full; ///< of matrix products; bf16 needs dtype f32
+  /// Sums are exact (core/reduction.h): the same bits on every processor, and a permuted twin is the same to the bit.
+  bool exact = false;
   std::uint64_t seed = 0;
   /// Steps between tests; 0: after every epoch when epochs are given; always at the end.
   std::int64_t evaluate_every = 0;
@@ -111,6 +114,9 @@ void check_run_options(const RunOptions& options);
 
 /// For options where the warm-up was asked for: throws ValueError when it is longer than the steps that were given.
 void require_warmup_in_run(const RunOptions& options);
+
+/// Exact where the options or a scope around the run say so.
+Reduction reduction_of(const RunOptions& options);
 
 /// The learning rates of a run of so many steps.
 optim::Schedule schedule_of(const RunOptions& options, std::int64_t total_steps);

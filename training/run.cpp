@@ -3,6 +3,7 @@
 #include "core/base/bytes.h"
 #include "core/base/json.h"
 #include "core/device/device.h"
+#include "core/reduction.h"
 #include "training/metrics_log.h"
 
 #include <fmt/format.h>
@@ -105,6 +106,7 @@ std::int64_t Run::epoch_of(std::int64_t step) const { return step / per_epoch_; 
 
 nlohmann::ordered_json Run::train_step() {
   const MatmulPrecisionScope products(options_.precision);
+  const ReductionScope sums(reduction_of(options_));
   const Clock::time_point begin = Clock::now();
   guard_.begin(step_);
   const StepContext context{step_, epoch_of(step_), schedule_.at(step_), &guard_, stop_, &stops_};
@@ -120,6 +122,7 @@ nlohmann::ordered_json Run::train_step() {
 
 nlohmann::ordered_json Run::test(StopFlag stop) {
   const MatmulPrecisionScope products(options_.precision);
+  const ReductionScope sums(reduction_of(options_));
   const Clock::time_point begin = Clock::now();
   const std::int64_t units = task_->test(stop);
   const std::int64_t last = std::max<std::int64_t>(step_, 1) - 1;

@@ -5,7 +5,7 @@
 
 Every checkpoint and result must have the SHA-256 of the run of one process, which no launcher started. Another seed and
 another number of shards must have another. --long asks it of all optimisers, 1 to 8 processes, both MPIs, and of the
-divided optimiser each time; without it in a few of these.
+divided optimiser each time, and of exact sums; without it in a few of these.
 """
 
 import argparse
@@ -55,6 +55,8 @@ class Matrix:
         for k, name in enumerate(n for n in MODELS if only in n):
             one, other = (first, last) if k % 2 == 0 else (last, first)
             self.compare(name, arguments(name), [(one, 2, []), (other, 4, behind), (one, 3, divided)])
+        if only in "vit-all exact":
+            self.compare("vit-all exact", arguments("vit-all", "--exact"), [(first, 3, []), (last, 2, divided)])
         for optimizer in ("muon", "adafactor"):
             name = f"gpt2 {optimizer}"
             if only in name:
@@ -69,12 +71,15 @@ class Matrix:
                         for more in ([], ["--shard-optimizer"])
                         if optimizer == "adamw" or (n + len(more)) % 2 == self.found.index(launcher)]
                 self.compare(f"{name} {optimizer}", arguments(name, "--optimizer", optimizer, steps=6), ways)
+            ways = [(self.found[n % len(self.found)], n, more) for n in (1, 2, 3, 5) for more in ([], ["--shard-optimizer"])]
+            self.compare(f"{name} exact", arguments(name, "--exact"), ways)
 
     def controls(self):
         """Negative controls: what may change the bits does."""
         launcher = self.found[0]
         whole = self.hashes_of(arguments("vit-all"))
         for what, words in (("another number of shards", arguments("vit-all", shards=4)),
+                            ("exact sums", arguments("vit-all", "--exact")),
                             ("another seed", arguments("vit-all", seed=1))):
             if not difference(whole, self.hashes_of(words, launcher, 2)):
                 self.failures.append(f"negative control: {what} gives the same bytes")
