@@ -89,14 +89,13 @@ double DividedOptimizer::norm(const std::vector<Tensor>& gradients) const {
 
 void DividedOptimizer::step(const std::vector<Tensor>& gradients, double scale, double learning_rate) {
   const PauseRecording pause;
-  std::vector<Tensor> mine;
-  for (const ParameterPart& part : sum_.part()) {
-    Tensor g = gradients[part.parameter];
-    if (g.defined()) g = own(g, part);
-    if (g.defined() && scale != 1.0) g = affine(g, scale, 0.0);
-    mine.push_back(std::move(g));
+  optim::Optimizer::Step step = optimizer_->begin(learning_rate); // part by part: one scaled gradient at a time
+  for (std::size_t i = 0; i < sum_.part().size(); ++i) {
+    const ParameterPart& part = sum_.part()[i];
+    if (!gradients[part.parameter].defined()) continue;
+    const Tensor g = own(gradients[part.parameter], part);
+    step.update(i, scale == 1.0 ? g : affine(g, scale, 0.0));
   }
-  optimizer_->step(mine, learning_rate);
   sum_.gather_parameters(parameters_);
 }
 
