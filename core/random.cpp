@@ -102,7 +102,7 @@ double RandomStream::uniform() { return uniform53(next_u64()); }
 
 double RandomStream::normal() {
   const double u = 1.0 - uniform();
-  return std::sqrt(-2.0 * elementary::log(u)) * elementary::cos(2.0 * std::numbers::pi * uniform());
+  return std::sqrt(-2.0 * exact::log(u)) * exact::cos(2.0 * std::numbers::pi * uniform());
 }
 
 std::uint64_t RandomStream::below(std::uint64_t bound) {

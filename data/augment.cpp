@@ -1,6 +1,7 @@
 #include "data/augment.h"
 
 #include "core/base/error.h"
+#include "core/exact/elementary.h"
 
 #include <fmt/format.h>
 
@@ -39,7 +40,7 @@ struct Rectangle {
 Rectangle draw_rectangle(const Planes& picture, double least, double most, double ratio, RandomStream& random) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double area = static_cast<double>(picture.plane_size()) * random.uniform(least, most);
-    const double aspect = std::exp(random.uniform(-std::log(ratio), std::log(ratio)));
+    const double aspect = exact::exp(random.uniform(-exact::log(ratio), exact::log(ratio)));
     const auto height = static_cast<std::int64_t>(std::llround(std::sqrt(area / aspect)));
     const auto width = static_cast<std::int64_t>(std::llround(std::sqrt(area * aspect)));
     if (height < 1 || width < 1 || height > picture.height || width > picture.width) continue;

@@ -1,6 +1,7 @@
 // The generated set of digits: each one a few strokes, bent, moved and drawn with a pen.
 
 #include "core/base/error.h"
+#include "core/exact/elementary.h"
 #include "core/random.h"
 #include "data/dataset.h"
 #include "data/decode.h"
@@ -106,7 +107,7 @@ void draw(std::int64_t label, RandomStream random, std::int64_t side, std::uint8
   const double pen = extent * random.uniform(0.03, 0.065);
   const double light = random.uniform(170.0, 255.0);
   const double noise = random.uniform(0.0, 24.0);
-  const double cosine = std::cos(angle), sine = std::sin(angle);
+  const double cosine = exact::cos(angle), sine = exact::sin(angle);
   std::vector<double> ink(static_cast<std::size_t>(side * side));
   for (Stroke stroke : strokes()[static_cast<std::size_t>(label)]) {
     for (Point& p : stroke.points) {

@@ -1,6 +1,7 @@
 #include "data/mix.h"
 
 #include "core/base/error.h"
+#include "core/exact/elementary.h"
 #include "core/ops.h"
 #include "core/ops/views/strided_copy.h"
 
@@ -18,14 +19,14 @@ double random_gamma(double alpha, RandomStream& random) {
   // Gamma(a) is Gamma(a + 1) U^(1/a).
   if (alpha < 1.0) {
     const double whole = random_gamma(alpha + 1.0, random);
-    return whole * std::pow(1.0 - random.uniform(), 1.0 / alpha);
+    return whole * exact::pow(1.0 - random.uniform(), 1.0 / alpha);
   }
   const double d = alpha - 1.0 / 3.0, c = 1.0 / std::sqrt(9.0 * d);
   for (;;) {
     const double x = random.normal(), root = 1.0 + c * x;
     if (root <= 0.0) continue;
     const double v = root * root * root, u = 1.0 - random.uniform();
-    if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;
+    if (exact::log(u) < 0.5 * x * x + d - d * v + d * exact::log(v)) return d * v;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "data/planes.h"
 
 #include "core/base/error.h"
+#include "core/exact/elementary.h"
 #include "data/image.h"
 
 #include <fmt/format.h>
@@ -91,7 +92,7 @@ void translate_x(Planes& picture, std::int64_t pixels) { transform(picture, {.c 
 void translate_y(Planes& picture, std::int64_t pixels) { transform(picture, {.f = static_cast<double>(pixels)}); }
 
 void rotate(Planes& picture, double degrees) {
-  const double angle = -degrees * std::numbers::pi / 180.0, cosine = std::cos(angle), sine = std::sin(angle);
+  const double angle = -degrees * std::numbers::pi / 180.0, cosine = exact::cos(angle), sine = exact::sin(angle);
   const double x = 0.5 * static_cast<double>(picture.width), y = 0.5 * static_cast<double>(picture.height);
   transform(picture, {.a = cosine,
                       .b = sine,

@@ -1,6 +1,7 @@
 // Pillow's 8-bit resampling: the same weights as core's, rounded to fixed point, and the same order of operations.
 
 #include "core/base/error.h"
+#include "core/exact/elementary.h"
 #include "core/ops/interpolate/resample.h"
 #include "data/image.h"
 
@@ -22,7 +23,7 @@ double box(double x) { return x > -0.5 && x <= 0.5 ? 1.0 : 0.0; }
 double sinc(double x) {
   if (x == 0.0) return 1.0;
   x *= std::numbers::pi;
-  return std::sin(x) / x;
+  return exact::sin(x) / x;
 }
 double lanczos(double x) { return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3.0) : 0.0; }
 

@@ -1,6 +1,7 @@
 // The generated image set: ten classes of shapes, each given by a test whether a point is inside.
 
 #include "core/base/error.h"
+#include "core/exact/elementary.h"
 #include "core/random.h"
 #include "data/dataset.h"
 #include "data/decode.h"
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <numbers>
+#include <vector>
 
 namespace eg::data {
 
@@ -25,22 +27,29 @@ struct Point {
 
 double radius(Point p) { return std::sqrt(p.x * p.x + p.y * p.y); }
 
-/// Inside a regular polygon of circumradius 1 with a corner at the top.
-bool in_polygon(Point p, int corners) {
-  for (int k = 0; k < corners; ++k) {
-    const double angle = 2.0 * pi * (k + 0.5) / corners;
-    if (p.x * std::sin(angle) - p.y * std::cos(angle) > std::cos(pi / corners)) return false;
+/// A regular polygon of circumradius 1 with a corner at the top: the directions of its sides, and how far these are.
+struct Polygon {
+  explicit Polygon(int corners) : apothem(exact::cos(pi / corners)) {
+    for (int k = 0; k < corners; ++k) {
+      const double angle = 2.0 * pi * (k + 0.5) / corners;
+      sides.push_back({exact::sin(angle), exact::cos(angle)});
+    }
   }
-  return true;
-}
+  bool holds(Point p) const {
+    return std::all_of(sides.begin(), sides.end(), [&](Point s) { return p.x * s.x - p.y * s.y <= apothem; });
+  }
+
+  double apothem;
+  std::vector<Point> sides;
+};
 
 bool in_star(Point p) {
   // Fold into the sector of one point, from its tip (radius 1) to the valley (radius 0.42).
   const double sector = 2.0 * pi / 5.0;
-  const double angle = std::abs(std::remainder(std::atan2(p.x, -p.y), sector));
+  const double angle = std::abs(std::remainder(exact::atan2(p.x, -p.y), sector));
   const double r = radius(p);
-  const Point q{r * std::cos(angle), r * std::sin(angle)};
-  const Point valley{0.42 * std::cos(sector / 2.0), 0.42 * std::sin(sector / 2.0)};
+  const Point q{r * exact::cos(angle), r * exact::sin(angle)};
+  const Point valley{0.42 * exact::cos(sector / 2.0), 0.42 * exact::sin(sector / 2.0)};
   return (valley.x - 1.0) * q.y - valley.y * (q.x - 1.0) > 0.0;
 }
 
@@ -52,6 +61,7 @@ bool in_heart(Point p) {
 }
 
 bool inside(std::int64_t label, Point p) {
+  static const Polygon triangle(3), hexagon(6);
   const double x = std::abs(p.x);
   const double y = std::abs(p.y);
   const double r = radius(p);
@@ -63,7 +73,7 @@ bool inside(std::int64_t label, Point p) {
   case 2:
     return x < 0.8 && y < 0.8; // square
   case 3:
-    return in_polygon(p, 3); // triangle
+    return triangle.holds(p); // triangle
   case 4:
     return (x < 0.28 && y < 1.0) || (y < 0.28 && x < 1.0); // cross
   case 5:
@@ -73,7 +83,7 @@ bool inside(std::int64_t label, Point p) {
   case 7:
     return x < 0.9 && y < 0.9 && (y < 0.2 || y > 0.55); // bars
   case 8:
-    return in_polygon(p, 6) && !(std::abs(p.x) < 0.3 && std::abs(p.y) < 0.3); // hexagonal nut
+    return hexagon.holds(p) && !(std::abs(p.x) < 0.3 && std::abs(p.y) < 0.3); // hexagonal nut
   default:
     return in_heart(p);
   }
@@ -103,8 +113,8 @@ void draw(std::int64_t label, RandomStream random, std::int64_t side, std::uint8
   const double y = random.uniform(size, extent - size);
   const double angle = random.uniform(0.0, 2.0 * pi);
   const double noise = random.uniform(0.0, 16.0);
-  const double cosine = std::cos(angle) / size;
-  const double sine = std::sin(angle) / size;
+  const double cosine = exact::cos(angle) / size;
+  const double sine = exact::sin(angle) / size;
   const double reach = 1.3 * size + 1.0; // no shape has points beyond 1.3 in its own frame
   constexpr int samples = 4;             // a side of each pixel
   const std::int64_t plane = side * side;

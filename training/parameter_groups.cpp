@@ -1,8 +1,9 @@
 #include "training/parameter_groups.h"
 
+#include "core/exact/elementary.h"
+
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <optional>
 
 namespace eg::training {
@@ -59,7 +60,7 @@ std::vector<optim::ParameterSettings> parameter_settings(const RunOptions& optio
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ParameterRole role = role_of(parameters[i].name, parameters[i].value);
     const bool spared = role == ParameterRole::vector || role == ParameterRole::place;
-    all.push_back({.learning_rate = std::pow(options.layer_decay, static_cast<double>(top - depths[i])),
+    all.push_back({.learning_rate = elementary::pow(options.layer_decay, static_cast<double>(top - depths[i])),
                    .weight_decay = spared && options.decay_on == DecayOn::matrices ? 0.0 : 1.0,
                    .hidden = role == ParameterRole::matrix});
   }

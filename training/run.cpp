@@ -62,6 +62,7 @@ nlohmann::ordered_json recorded_options(const Task& task) {
 }
 
 void Run::begin(Task& task) {
+  const ReductionScope sums(reduction_of(options_));
   task_ = &task;
   task.join(processes_);
   require_same_run(task);

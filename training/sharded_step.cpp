@@ -50,7 +50,7 @@ distributed::GradientSumOptions sum_options(const RunOptions& options, const std
   distributed::GradientSumOptions o{.shards = static_cast<int>(options.shards),
                                     .overlap = options.overlap == Overlap::on,
                                     .divided = options.shard_optimizer,
-                                    .spread = reduction_of(options) == Reduction::exact}; // whose norm has no partial sums
+                                    .spread = reduction_of(options) == Reduction::exact}; // its norm needs all sums
   if (options.shard_optimizer) o.whole = DividedOptimizer::whole_parameters(options, parameters, settings);
   return o;
 }

@@ -206,6 +206,7 @@ VitTrainer::Parts VitTrainer::parts_of(VitOptions options, std::unique_ptr<Run> 
     if (split.encoder) check_split(options, split);
     run = std::make_unique<Run>(options);
   }
+  const ReductionScope sums(reduction_of(options));
   infer_input_size(options, train);
   require_fit(train, test, options.data);
   std::optional<VisionStart> start;

@@ -154,6 +154,7 @@ std::unique_ptr<Trainer> classify_trainer(const ClassifyOptions& given, StopFlag
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
   PermutedEncoder encoder = encoder_of(*options, split);
+  const ReductionScope sums(reduction_of(*options));
   auto run = std::make_unique<Run>(*options, processes);
   Material material = read_material(*options, stop);
   std::unique_ptr<hub::Model> model = make_bert(*options, material.tokenizer.tokenizer(), material.padding,

@@ -235,6 +235,7 @@ Tensor permuted_logits(const nn::Difm& model, const data::TabularRows::Batch& ba
 std::unique_ptr<Trainer> difm_trainer(const DifmOptions& given, StopFlag stop, distributed::Communicator* processes) {
   auto options = std::make_unique<DifmOptions>(given);
   check(*options);
+  const ReductionScope sums(reduction_of(*options));
   auto run = std::make_unique<Run>(*options, processes);
   const std::optional<DifmStart> start = open_start(*options);
   data::TabularOptions wanted = options->table;

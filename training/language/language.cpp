@@ -168,6 +168,7 @@ std::unique_ptr<Trainer> language_trainer(const LanguageOptions& given, StopFlag
                                           distributed::Communicator* processes) {
   auto options = std::make_unique<LanguageOptions>(given);
   check(*options);
+  const ReductionScope sums(reduction_of(*options));
   auto run = std::make_unique<Run>(*options, processes);
   Corpus corpus = corpus_of(*options, stop);
   require_enough(corpus, options->context);

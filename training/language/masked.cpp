@@ -121,6 +121,7 @@ std::unique_ptr<Trainer> masked_trainer(const ClassifyOptions& given, StopFlag s
   auto options = std::make_unique<ClassifyOptions>(given);
   check(*options);
   PermutedEncoder encoder = encoder_of(*options, split);
+  const ReductionScope sums(reduction_of(*options));
   auto run = std::make_unique<Run>(*options, processes);
   Corpus corpus = corpus_of(*options, stop);
   require_enough(corpus, options->context - 2);
