@@ -11,6 +11,7 @@ need EQUIGRAD_DATA with CIFAR-10, IMDB, tinyshakespeare and the tokenizers of BE
 """
 
 import argparse
+import concurrent.futures
 import json
 import math
 import os
@@ -53,7 +54,8 @@ def train(args, case, processes, threads, more=(), batch=None):
         result = json.loads(pathlib.Path(scratch, "json").read_text())
         lines = [json.loads(line) for line in pathlib.Path(scratch, "run/metrics.jsonl").read_text().splitlines()]
         rates = [v for line in lines if line["split"] == "train" for k, v in line.items() if k.endswith("_per_s")]
-        result["step_seconds"] = statistics.median(batch * units / rate for rate in rates[1:])
+        result["steps"] = [batch * units / rate for rate in rates[1:]]
+        result["step_seconds"] = statistics.median(result["steps"])
         result["waited_share"] = result.get("waited_seconds", 0.0) / (result["step_seconds"] * args.steps)
         result["peaks"] = [int(p.read_text()) / 1024 for p in sorted(pathlib.Path(scratch).glob("peak.*"))]
         return result
@@ -68,29 +70,38 @@ def wrap(scratch, command):
     return os.waitstatus_to_exitcode(status)
 
 
+def apart(args, case, processes, batch):
+    """Processes that share nothing, each with its part of the batch: what is lost to the slower one of each step."""
+    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        trained = list(pool.map(lambda _: train(args, case, 1, 1, (), batch // processes), range(processes)))
+    slowest = [max(seconds) for seconds in zip(*(r["steps"] for r in trained))]
+    return {"step_seconds": statistics.median(slowest)}
+
+
 def step(args):
-    """2 processes of 1 thread beside 1 process of 2 threads, in turn."""
+    """2 processes of 1 thread beside 1 process of 2 threads, in turn, and beside 2 that share nothing."""
     kinds = {
         "1x2": (1, 2, ()),
+        "2x1 apart": None,
         "2x1": (2, 1, ("--shards", "2")),
         "2x1 overlap off": (2, 1, ("--shards", "2", "--overlap", "off")),
         "2x1 --shards 8": (2, 1, ("--shards", "8")),
         "2x1 --shard-optimizer": (2, 1, ("--shards", "2", "--shard-optimizer")),
     }
     if not args.all:
-        kinds = {name: kinds[name] for name in ("1x2", "2x1")}
+        kinds = {name: kinds[name] for name in ("1x2", "2x1 apart", "2x1")}
     print("| case | run | seconds a step | efficiency (medians) | best | share of the step waited |")
     print("|---|---|--:|--:|--:|--:|")
     for case in args.case or cases():
         results = {name: [] for name in kinds}
         for _ in range(args.rounds):
-            for name, (processes, threads, more) in kinds.items():
-                results[name].append(train(args, case, processes, threads, more))
+            for name, how in kinds.items():
+                results[name].append(train(args, case, *how) if how else apart(args, case, 2, cases()[case][1]))
         seconds = {name: [r["step_seconds"] for r in found] for name, found in results.items()}
         for name, found in results.items():
             ratio = statistics.median(seconds["1x2"]) / statistics.median(seconds[name])
             best = min(seconds["1x2"]) / min(seconds[name])
-            waited = statistics.median(r["waited_share"] for r in found)
+            waited = statistics.median(r.get("waited_share", 0.0) for r in found)
             middle = statistics.median(seconds[name])
             print(f"| {case} | {name} | {middle:.3f} | {ratio:.2f} | {best:.2f} | {waited:.1%} |", flush=True)
 
