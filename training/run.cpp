@@ -64,8 +64,8 @@ nlohmann::ordered_json recorded_options(const Task& task) {
 void Run::begin(Task& task) {
   const ReductionScope sums(reduction_of(options_));
   task_ = &task;
-  task.join(processes_);
   require_same_run(task);
+  task.join(processes_);
   per_epoch_ = task.steps_per_epoch();
   total_ = options_.steps > 0 ? options_.steps : options_.epochs * per_epoch_;
   if (total_ > most_steps)
@@ -81,6 +81,7 @@ void Run::begin(Task& task) {
                     "{}",
                     options_.warmup, total_, options_.lr));
   if (!options_.resume.empty()) resume();
+  processes_.require_same("the step of the checkpoint that it found", std::to_string(step_));
   if (!options_.out.empty()) best_.emplace(options_, saved_at_);
   if (best_ && !best_->note().empty()) notes_.push_back(best_->note());
   first_ = step_;
@@ -238,6 +239,7 @@ private:
   void leave_if_stopped() {
     if (!run_.asked_to_stop(stop_)) return;
     const std::string path = checkpoint();
+    run_.processes_.barrier(); // nobody leaves, and ends all, while process 0 still writes
     throw Interrupted(fmt::format("train: interrupted at step {} of {}{}", run_.step_, run_.total_,
                                   path.empty() ? std::string() : "; checkpoint " + path));
   }
