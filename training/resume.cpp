@@ -136,8 +136,9 @@ Run::Run(RunOptions& options, distributed::Communicator* processes)
   options.device = device.str();
   const bool asks_processor = options.precision == MatmulPrecision::bf16 && device.is_cpu();
   const std::string no_bf16 = asks_processor ? gemm::bf16_refusal() : "";
-  if (!no_bf16.empty()) options.precision = MatmulPrecision::full;
   complete_shards(options, processes_);
+  // A processor that others use too may seem slow at bf16 to one process alone.
+  if (processes_.decided(!no_bf16.empty()) && asks_processor) options.precision = MatmulPrecision::full;
   std::string overwriting;
   if (processes_.first()) {
     lock_ = lock_folder(options.out);
@@ -147,7 +148,7 @@ Run::Run(RunOptions& options, distributed::Communicator* processes)
   options_ = options;
   if (!processes_.first()) options_.out.clear();
   if (!overwriting.empty()) notes_.push_back(overwriting);
-  if (!no_bf16.empty()) notes_.push_back("bf16: " + no_bf16);
+  if (!no_bf16.empty() && processes_.first()) notes_.push_back("bf16: " + no_bf16);
 }
 
 void Run::claim_folder() {
