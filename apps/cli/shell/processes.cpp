@@ -123,8 +123,13 @@ void Processes::finish(int code) {
   if (!opened_) return;
   std::future<void> done = std::async(std::launch::async, [this] { opened_->finish(); });
   // After an interruption that reached this process alone the others do not come.
-  if (code == interrupted && done.wait_for(std::chrono::seconds(3)) != std::future_status::ready) opened_->abort(code);
-  done.get();
+  if (code != interrupted) return done.get();
+  if (done.wait_for(std::chrono::seconds(3)) != std::future_status::ready) opened_->abort(code);
+  try {
+    done.get();
+  } catch (const std::exception&) { // of others that were doing something else when this one stopped
+    opened_->abort(code);
+  }
 }
 
 void Processes::end(int code) {

@@ -45,7 +45,7 @@ std::string sharing_words(const CommonOptions& common);
 void say_sharing(const CommonOptions& common);
 
 /// Each record that `run` returns for parts 0 to `parts` - 1, in their order, on every process; each part is computed
-/// by one of them (distributed/deal.h). Checks that all processes were given the same command. `on_record` and
+/// by one of them (distributed/deal.h). Checks that all processes were given the same command. `on_result` and
 /// `on_progress` are for the first process. Throws what deal() throws, Interrupted after Ctrl-C.
 std::vector<std::string> spread_records(const CommonOptions& common, std::size_t parts,
                                         const std::function<std::string(std::size_t part)>& run,
