@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kinds = 16, numbers = 2048;
 /// Of what is no operation: a process lives, a process stopped and says why. No Kind is 0.
 constexpr int heartbeat_tag = 0, farewell_tag = kinds;
-/// Most bytes of a farewell.
-constexpr std::size_t most_words = 4096;
+/// Most bytes of a farewell: so few that every MPI sends them before the receiver asks.
+constexpr std::size_t most_words = 2048;
 /// Most bytes that a process may send where the receiver does not know how many come.
 constexpr std::uint64_t most_text = std::uint64_t{1} << 28;
 /// Bytes of one message of a broadcast.
@@ -395,7 +395,12 @@ private:
       throw DistributedError(fmt::format("{} sent a farewell of {} bytes", words_of(from), bytes));
     heard_why_.resize(bytes);
     const std::unique_ptr<Transport::Request> request = transport_->receive(std::move(arrival), heard_why_.data());
-    while (!request->done()) std::this_thread::yield();
+    for (const Clock::time_point begin = Clock::now(); !request->done();) {
+      if (Clock::now() - begin > timeout_)
+        throw DistributedError(fmt::format("{} stopped while it said why", words_of(from)));
+      obey();
+      std::this_thread::yield();
+    }
     throw DistributedError(heard_why_);
   }
 
@@ -422,7 +427,7 @@ private:
       while (std::optional<Transport::Arrival> arrival = fresh(before()))
         kept_of(before()).push_back(std::move(*arrival));
     }
-    if (now - heard_ > timeout_ && Clock::now() - heard_ > timeout_)
+    if (now - heard_ > timeout_)
       throw DistributedError(fmt::format("{} has not answered for {:.0f} s: it or the network to it is gone",
                                          words_of(before()), std::chrono::duration<double>(now - heard_).count()));
   }

@@ -377,6 +377,7 @@ void follow(Communicator& processes, std::size_t items, const std::function<std:
       desk.report(report_of(processes, *item, [&] { return run(*item); }));
       continue;
     }
+    if (served.wait_for(std::chrono::seconds(0)) == std::future_status::ready) break; // also where it never began
     Report waiting = report_of(processes, no_item, [&] {
       if (options.check) options.check();
       return std::string();

@@ -20,7 +20,8 @@ struct DealOptions {
   std::function<void(std::size_t done)> on_progress = {};
   /// On each process while it waits for others; throws to end all.
   std::function<void()> check = {};
-  /// When the work ends early: what a process is at is wanted no more. Called by another thread, once.
+  /// When the work ends early: what a process is at is wanted no more. Called by another thread, and may be called
+  /// again.
   std::function<void()> stop = {};
 };
 

@@ -79,9 +79,13 @@ GradientSum::GradientSum(Communicator& processes, const std::vector<Tensor>& par
   lay_out();
 }
 
-GradientSum::~GradientSum() {
-  for (std::future<void>& work : pending_) // it uses what is freed here
+GradientSum::~GradientSum() { await_pending(); }
+
+/// Work that was posted uses what is freed next.
+void GradientSum::await_pending() {
+  for (std::future<void>& work : pending_)
     if (work.valid()) work.wait();
+  pending_.clear();
 }
 
 /// Flat order, buckets and owners: from the shapes alone, so the same on every process.
@@ -172,7 +176,7 @@ std::span<std::byte> GradientSum::at(const Sum& sum, const ParameterPart& piece)
 
 void GradientSum::add(int shard, bool first_part, bool last_part, FunctionRef<void(Take)> backward) {
   if (shard == range_.first && first_part) {
-    pending_.clear();
+    await_pending(); // of a step that failed
     posted_ = 0;
     sums_.clear();
     defined_.assign(shapes_.size(), 0);

@@ -32,9 +32,10 @@ struct ParameterPart {
 /// Sums of one gradient for each parameter over the shards of a batch. Shard sums are joined along the balanced binary
 /// tree over shard numbers (shard_tree.h), ((g0 + g1) + (g2 + g3)) + ..., so that the bits depend on the number of
 /// shards alone: each process joins what its own shards give; of every element one process, its owner, joins the rest.
-/// A step sends 2 (N - 1)/N of the gradients' bytes from each process, the least there is, in buckets that leave while
-/// the backward pass goes on. Memory: the gradients, which are taken without a copy, once for every level of the tree
-/// that a process joins itself, at least once, and 1/N of a bucket for each other process.
+/// A step sends 2 (N - 1)/N of the gradients' bytes from each of N processes, the least there is, where N is a power of
+/// two (else each of its roots), in buckets that leave while the backward pass goes on. Memory: the gradients, which
+/// are taken without a copy, once for every level of the tree that a process joins itself, at least once, and 1/N of a
+/// bucket for each other process.
 class GradientSum {
 public:
   /// Elements of a parameter that one process owns together, from its first element on, where `divided`.
@@ -86,6 +87,7 @@ private:
   void lay_out();
   void take(std::size_t i, Tensor gradient);
   void post_ready_buckets();
+  void await_pending();
   void reduce(Link& link, const Bucket& bucket);
   void join(const ParameterPart& piece, const std::vector<std::byte*>& received);
   void spread(Link& link, const Bucket& bucket);

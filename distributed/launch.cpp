@@ -29,10 +29,10 @@ std::optional<Launch> launch() {
     const char *launcher, *rank, *size;
   };
   for (const Names& names : {Names{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                             Names{"MPICH", "PMI_RANK", "PMI_SIZE"}, Names{"PMIx", "PMIX_RANK", nullptr}}) {
+                             Names{"MPICH", "PMI_RANK", "PMI_SIZE"}, Names{"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"}}) {
     const std::optional<int> rank = number_in(names.rank);
     if (!rank) continue;
-    const int size = names.size != nullptr ? number_in(names.size).value_or(0) : 0;
+    const int size = number_in(names.size).value_or(0);
     if (size > 0 && *rank >= size)
       throw ValueError(fmt::format("{} is {}, and {} is {}", names.rank, *rank, names.size, size));
     return Launch{names.launcher, *rank, size};

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -67,14 +68,17 @@ std::string said_by_child(const std::function<std::string()>& say) {
   if (child == 0) {
     try {
       write_all(ends[1], say(), "pipe");
-    } catch (const Error&) { // the parent sees that nothing came
+    } catch (...) { // the parent sees that nothing came
     }
     ::_exit(0);
   }
   writing.reset();
   std::string text;
   std::array<char, 1024> part{};
-  for (pollfd waited{reading.get(), POLLIN, 0}; ::poll(&waited, 1, 10'000) > 0;) {
+  for (pollfd waited{reading.get(), POLLIN, 0};;) {
+    const int ready = ::poll(&waited, 1, 10'000);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) break;
     const ssize_t got = ::read(reading.get(), part.data(), part.size());
     if (got <= 0) break;
     text.append(part.data(), static_cast<std::size_t>(got));

@@ -16,8 +16,8 @@ using namespace eg::test;
 
 namespace {
 
-constexpr const char* variables[] = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
-                                     "PMIX_RANK"};
+constexpr const char* variables[] = {
+    "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"};
 
 /// What launch() finds where these variables alone are set; they are away afterwards.
 std::optional<Launch> launch_with(const std::map<std::string, std::string>& environment) {
@@ -51,6 +51,8 @@ TEST_CASE("launchers are known by their variables") {
   CHECK(pmix->launcher == "PMIx");
   CHECK(pmix->rank == 3);
   CHECK(pmix->size == 0);
+  CHECK(launch_with({{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}})->size == 4);
+  CHECK_FALSE(launch_with({{"SLURM_STEP_NUM_TASKS", "4"}}));
 }
 
 TEST_CASE("what no launcher sets is refused with the variable's name") {
