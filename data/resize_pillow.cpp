@@ -32,7 +32,7 @@ double hamming(double x) {
   if (x == 0.0) return 1.0;
   if (x >= 1.0) return 0.0;
   x *= std::numbers::pi;
-  return std::sin(x) / x * (double{0.54F} + double{0.46F} * std::cos(x)); // its constants are single precision
+  return exact::sin(x) / x * (double{0.54F} + double{0.46F} * exact::cos(x)); // its constants are single precision
 }
 
 resample::Matrix matrix_of(PillowFilter filter, int from, int to) {

@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/named_values.h"
+#include "core/exact/elementary.h"
 #include "data/text/tabular.h"
 
 #include <fmt/format.h>
@@ -42,7 +43,7 @@ NumberScale number_scale_named(std::string_view name) { return value_named(scale
 std::string_view name_of(NumberScale scale) { return name_in(scales, scale); }
 
 double TabularCode::number(std::size_t field, double value) const {
-  if (scale == NumberScale::log) value = std::copysign(std::log1p(std::abs(value)), value);
+  if (scale == NumberScale::log) value = std::copysign(exact::log1p(std::abs(value)), value);
   return (value - dense[field].mean) / dense[field].deviation;
 }
 
