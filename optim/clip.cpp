@@ -133,11 +133,16 @@ std::vector<double> chunk_squares(const Tensor& gradient) {
   return packed.dtype() == DType::f32 ? squares_of_chunks<float>(packed) : squares_of_chunks<double>(packed);
 }
 
+double clip_factor(double norm, double max_norm) {
+  const double factor = max_norm / (norm + 1e-6);
+  return factor >= 1.0 ? 1.0 : factor;
+}
+
 double clip_gradients(std::vector<Tensor>& gradients, double max_norm) {
   if (!(max_norm > 0.0)) throw ValueError(fmt::format("clip_gradients: max_norm must be positive, not {}", max_norm));
   const double norm = gradient_norm(gradients);
-  const double factor = max_norm / (norm + 1e-6);
-  if (factor >= 1.0) return norm;
+  const double factor = clip_factor(norm, max_norm);
+  if (factor == 1.0) return norm;
   const PauseRecording pause;
   scale(gradients, factor);
   return norm;

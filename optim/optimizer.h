@@ -229,10 +229,12 @@ RuleTraits rule_traits(const std::string& name);
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Tensor> parameters,
                                           double weight_decay = 0.0, double eps = 1e-8);
 
-/// Replaces the gradients by copies scaled so that their joint 2-norm is at most max_norm (factor max_norm / (norm +
-/// 1e-6) when below 1); returns the norm before. Undefined gradients are skipped. Summed in double over fixed chunks:
-/// the same bits for any number of threads. Throws ValueError unless max_norm is positive, DTypeError as
-/// gradient_norm() does.
+/// What clipping multiplies gradients of this joint norm by: max_norm / (norm + 1e-6), at most 1.
+double clip_factor(double norm, double max_norm);
+
+/// Replaces the gradients by copies scaled so that their joint 2-norm is at most max_norm (clip_factor()); returns the
+/// norm before. Undefined gradients are skipped. Summed in double over fixed chunks: the same bits for any number of
+/// threads. Throws ValueError unless max_norm is positive, DTypeError as gradient_norm() does.
 double clip_gradients(std::vector<Tensor>& gradients, double max_norm);
 /// sqrt(sum of squares of all elements of all gradients), in double. Throws DTypeError for a gradient that is not
 /// floating.

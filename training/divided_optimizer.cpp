@@ -120,14 +120,24 @@ std::vector<DividedOptimizer::State> DividedOptimizer::agree_on_states() const {
   }
   std::vector<std::vector<State>> of_parameters(parameters_.size());
   for (const std::string& text : processes_.gather(mine.dump())) {
-    const nlohmann::json theirs = nlohmann::json::parse(text, nullptr, false);
-    if (!theirs.is_array()) throw distributed::DistributedError("train: a process sent no list of its state");
-    for (const nlohmann::json& parameter : theirs) {
-      const auto i = parameter.at(0).get<std::size_t>();
-      for (const nlohmann::json& state : parameter.at(1)) {
-        const auto dims = state.at(1).get<std::vector<std::int64_t>>();
-        of_parameters.at(i).push_back({i, state.at(0).get<std::string>(), Shape(dims)});
+    try {
+      for (const nlohmann::json& parameter : nlohmann::json::parse(text)) {
+        const auto i = parameter.at(0).get<std::size_t>();
+        for (const nlohmann::json& state : parameter.at(1)) {
+          const Shape shape(state.at(1).get<std::vector<std::int64_t>>());
+          const Shape& whole = parameters_.at(i).shape();
+          if (whole_[i] ? shape.numel() > whole.numel() : !(shape == whole))
+            throw distributed::DistributedError(
+                fmt::format("train: a process has state {} for {} {}", shape.str(), names_[i], whole.str()));
+          of_parameters[i].push_back({i, state.at(0).get<std::string>(), shape});
+        }
       }
+    } catch (const std::logic_error&) { // .at() of vectors
+      throw distributed::DistributedError("train: a process sent state of a parameter that there is not");
+    } catch (const nlohmann::json::exception&) {
+      throw distributed::DistributedError("train: a process sent no list of its state");
+    } catch (const ShapeError&) {
+      throw distributed::DistributedError("train: a process sent no shape of its state");
     }
   }
   std::vector<State> all;
@@ -151,6 +161,8 @@ Tensor DividedOptimizer::gathered(const State& state) const {
     const ParameterPart& part = sum_.part()[i];
     if (part.parameter != state.parameter) continue;
     packed.push_back(state_of(i, state.name).contiguous());
+    if (uncut && !(packed.back().shape() == state.shape))
+      throw distributed::DistributedError("train: processes have state of different shapes");
     const std::span<const std::byte> bytes{packed.back().bytes(), bytes_of(part)};
     if (processes_.first())
       std::memcpy(to + (uncut ? 0 : part.begin * size), bytes.data(), bytes.size());

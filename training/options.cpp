@@ -105,6 +105,10 @@ void add_steps(OptionTable<RunOptions>& t, const RunHelp& help) {
        "shard_optimizer", &R::shard_optimizer,
        "With mpirun: each process keeps the optimiser's state of its part of the weights, updates it, and receives the "
        "rest: less memory, the same bits")
+      .must([](const R& o) {
+        return unless(!o.shard_optimizer || device::usable(o.device).is_cpu(), "is for the CPU, not for {}",
+                      device::usable(o.device).str());
+      })
       .resumes(OnResume::beside);
   t.word("overlap", &R::overlap, overlap_named,
          "With mpirun: gradients leave while the backward pass goes on; off: behind it")
@@ -198,7 +202,8 @@ void add_numbers(OptionTable<RunOptions>& t) {
       .resumes(OnResume::beside)
       .in_recipe();
   t.add("exact", &R::exact,
-        "Exact sums: the same bits on every processor, and of a permuted twin; a step takes several times as long")
+        "Exact sums: the same bits on every processor, and without dropout of a permuted twin; a step takes several "
+        "times as long")
       .must([](const R& o) {
         return unless(!o.exact || device::usable(o.device).is_cpu(),
                       "computes on the CPU alone: matrix products have no exact kernel for {}",

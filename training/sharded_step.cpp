@@ -118,7 +118,7 @@ bool ShardedStep::take(optim::Optimizer* optimizer, const RunOptions& options, c
   const double norm = divided_->norm(gradients);
   if (!guard.check_gradients(norm, mean, who)) return false;
   torn = true;
-  const double scale = options.clip > 0.0 ? std::min(1.0, options.clip / (norm + 1e-6)) : 1.0; // clip_gradients()
+  const double scale = options.clip > 0.0 ? optim::clip_factor(norm, options.clip) : 1.0;
   divided_->step(gradients, scale, context.lr);
   torn = false;
   return true;
