@@ -39,7 +39,7 @@ def cases():
 
 
 def train(args, case, processes, threads, more=(), batch=None):
-    """The JSON of one training, with `step_seconds`, `waited_share` and the peak memory of each process, in MB."""
+    """The JSON of one training, with `step_seconds`, `waited_share` (of all waits, with those at the start) and the peak memory of each process, in MB."""
     arguments, default_batch, units = cases()[case]
     batch = batch or default_batch
     with tempfile.TemporaryDirectory() as scratch:
@@ -90,7 +90,7 @@ def step(args):
     }
     if not args.all:
         kinds = {name: kinds[name] for name in ("1x2", "2x1 apart", "2x1")}
-    print("| case | run | seconds a step | efficiency (medians) | best | share of the step waited |")
+    print("| case | run | seconds a step | efficiency (medians) | best | waited, at most |")
     print("|---|---|--:|--:|--:|--:|")
     for case in args.case or cases():
         results = {name: [] for name in kinds}

@@ -58,6 +58,7 @@ const std::vector<Launcher>& launchers() {
 #ifdef EQUIGRAD_MPIRUN_OPENMPI
     found.push_back({"openmpi", {EQUIGRAD_MPIRUN_OPENMPI, "--oversubscribe", "-n"}});
 #endif
+    if (found.empty()) throw std::logic_error("neither mpirun.openmpi nor mpirun.mpich is there");
     return found;
   }();
   return all;
