@@ -145,8 +145,15 @@ def train(program, arguments, folder, launcher=None, processes=1, **more):
 BESIDE = ("shard_optimizer", "overlap")
 
 
+def untimed(records):
+    """Lines of metrics.jsonl without what a clock says."""
+    for line in records.splitlines():
+        record = {key: value for key, value in json.loads(line).items() if key != "seconds" and not key.endswith("_per_s")}
+        yield json.dumps(record)
+
+
 def hashes(run):
-    """{file: SHA-256} of what a run leaves of its model: all checkpoints and the result."""
+    """{file: SHA-256} of what a run leaves: all checkpoints, the result, and metrics but for times."""
     run, found = pathlib.Path(run), {}
     files = [f for f in run.rglob("*") if f.is_file() and (f.suffix == ".safetensors" or "checkpoints" in f.parts)]
     assert files, f"{run} holds nothing"
@@ -158,6 +165,8 @@ def hashes(run):
                 state["options"].pop(key, None)
             data = json.dumps(state).encode()
         found[str(file.relative_to(run))] = hashlib.sha256(data).hexdigest()
+    metrics = "\n".join(untimed((run / "metrics.jsonl").read_text()))
+    found["metrics.jsonl"] = hashlib.sha256(metrics.encode()).hexdigest()
     return found
 
 

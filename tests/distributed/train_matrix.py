@@ -55,8 +55,10 @@ class Matrix:
         for k, name in enumerate(n for n in MODELS if only in n):
             one, other = (first, last) if k % 2 == 0 else (last, first)
             self.compare(name, arguments(name), [(one, 2, []), (other, 4, behind), (one, 3, divided)])
-        if only in "vit-all exact":
-            self.compare("vit-all exact", arguments("vit-all", "--exact"), [(first, 3, []), (last, 2, divided)])
+        for more in (["--exact"], ["--dtype", "f64"]):
+            name = f"vit-all {more[-1].strip('-')}"
+            if only in name:
+                self.compare(name, arguments("vit-all", *more), [(first, 3, []), (last, 2, [*divided, "--threads", "2"])])
         for optimizer in ("muon", "adafactor"):
             name = f"gpt2 {optimizer}"
             if only in name:
