@@ -117,8 +117,13 @@ class Errors:
         ranks = training.ranks()
         os.kill(ranks[1], signal.SIGTERM)
         checkpoints = run / "checkpoints"
-        # The others have compared their weights with those of process 0, and have nothing more to do.
-        writes = lambda: any(file.stat().st_size > 1 << 20 for file in checkpoints.rglob("*.safetensors*"))
+
+        def writes():  # so the others have compared their weights with process 0's, and have nothing more to do
+            try:
+                return any(file.stat().st_size > 1 << 20 for file in checkpoints.rglob("*.safetensors*"))
+            except FileNotFoundError:  # renamed meanwhile
+                return False
+
         assert training.wait_for(writes), "writes no checkpoint"
         os.kill(ranks[0], signal.SIGSTOP)
         assert not (checkpoints / "latest").exists(), "the checkpoint was written before process 0 stood still"
