@@ -110,10 +110,10 @@ class Errors:
     def slow_checkpoint(self):
         """After SIGTERM the others wait for process 0, however long it writes."""
         run = self.place / "slow"
-        big = {"--dim": "512", "--layers": "8"}
+        big = {"--dim": "512", "--layers": "4"}
         words = [big.get(MODEL[i - 1], w) for i, w in enumerate(MODEL)]
         training = self.start([*words, "--steps", "100000", "--out", "slow"], processes=2)
-        assert training.wait_for((run / "metrics.jsonl").exists), f"does not train: {training.text('err')}"
+        assert training.wait_for((run / "metrics.jsonl").exists, 300), f"does not train: {training.text('err')}"
         ranks = training.ranks()
         os.kill(ranks[1], signal.SIGTERM)
         checkpoints = run / "checkpoints"
@@ -124,7 +124,7 @@ class Errors:
             except FileNotFoundError:  # renamed meanwhile
                 return False
 
-        assert training.wait_for(writes), "writes no checkpoint"
+        assert training.wait_for(writes, 300), "writes no checkpoint"
         os.kill(ranks[0], signal.SIGSTOP)
         assert not (checkpoints / "latest").exists(), "the checkpoint was written before process 0 stood still"
         time.sleep(5)
