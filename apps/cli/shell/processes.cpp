@@ -81,6 +81,7 @@ void Processes::open(const Verb& verb, CommonOptions& common) {
   }
   if (launch_ && verb.spreads != nullptr) {
     start();
+    opened_->require_same("the verb", std::string(verb.name));
     common.processes = opened_.get();
   }
   const bool shares = opened_ && !opened_->alone() && common.threads == 0 && std::getenv("EQUIGRAD_THREADS") == nullptr;
@@ -92,6 +93,10 @@ void Processes::start() {
   const distributed::Communicator::Seconds silence(timeout());
   const UncaughtSignals uncaught;
   opened_ = std::make_unique<distributed::Communicator>([this] { return distributed::open_mpi(*launch_); }, silence);
+  if (launch_->size > 0 && opened_->size() != launch_->size)
+    throw distributed::DistributedError(
+        fmt::format("{} started {} processes, and {} knows of {}: it is another MPI than the launcher's",
+                    launch_->launcher, launch_->size, opened_->transport(), opened_->size()));
 }
 
 /// The others wait in MPI for one that fails before it has started MPI, and not every launcher ends them.
