@@ -206,6 +206,11 @@ void Run::resume_from(const std::string& checkpoint) {
   const nlohmann::json state = read_checkpoint_state(checkpoint);
   require_same_options(state["options"], *task_, checkpoint);
   task_->check_state(state, checkpoint);
+  const auto shards = std::max<std::int64_t>(state["options"].value("shards", std::int64_t{0}), 1);
+  if (const auto now = std::max<std::int64_t>(options_.shards, 1); now != shards)
+    notes_.push_back(fmt::format("a batch has {} from here on, and had {} before: the bits are no longer those of one "
+                                 "run with either",
+                                 count_of(static_cast<std::size_t>(now), "shard"), shards));
   const auto at = state["step"].get<std::int64_t>();
   if (at > total_)
     throw ValueError(fmt::format("train: {} is at step {}, beyond the {} steps asked for", checkpoint, at, total_));
