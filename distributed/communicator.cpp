@@ -26,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kinds = 16, numbers = 2048;
 /// Of what is no operation: a process lives, a process stopped and says why. No Kind is 0.
 constexpr int heartbeat_tag = 0, farewell_tag = kinds;
+/// Before the words of a farewell: the process was interrupted.
+constexpr char interruption = '\x03';
 /// Most bytes of a farewell: so few that every MPI sends them before the receiver asks.
 constexpr std::size_t most_words = 2048;
 /// Most bytes that a process may send where the receiver does not know how many come.
@@ -203,7 +205,16 @@ public:
   void close() {
     post([this](Link& link) {
       // Others may write files for minutes. MPI_Finalize would busy-wait, and heartbeats would stop.
-      static_cast<void>(gather_on(link, {}));
+      link.begin(Kind::leaving);
+      std::vector<std::byte> theirs(static_cast<std::size_t>(link.size()));
+      std::vector<Link::Out> out;
+      std::vector<Link::In> in;
+      for (int p = 0; p < link.size(); ++p) {
+        if (p == link.rank()) continue;
+        out.push_back({p, std::span(&beat_, 1)});
+        in.push_back({p, std::span(&theirs[static_cast<std::size_t>(p)], 1)});
+      }
+      link.exchange(out, in);
       transport_->finish();
       closed_ = true;
     }).get();
@@ -325,6 +336,8 @@ private:
     if (heard_why_.empty()) {
       try {
         std::rethrow_exception(why);
+      } catch (const Interrupted& error) {
+        heard_why_ = interruption + std::string(error.what());
       } catch (const std::exception& error) {
         heard_why_ = fmt::format("{} stopped: {}", words_of(rank()), error.what());
       } catch (...) {
@@ -356,6 +369,9 @@ private:
   void check(const Transport::Arrival& arrival, const In& wanted) const {
     const auto bytes = static_cast<std::int64_t>(wanted.bytes.size());
     if (arrival.tag == tag_ && arrival.bytes == bytes) return;
+    // One that met an error says so, and ends all.
+    if (arrival.tag % kinds == static_cast<int>(Kind::leaving))
+      throw Interrupted(fmt::format("{} was interrupted", words_of(wanted.from)));
     throw DistributedError(fmt::format(
         "{} sent {} bytes of kind {} of operation {}; {} bytes of kind {} of operation {} were due",
         words_of(wanted.from), arrival.bytes, arrival.tag % kinds, arrival.tag / kinds, bytes, tag_ % kinds, number_));
@@ -401,6 +417,7 @@ private:
       obey();
       std::this_thread::yield();
     }
+    if (heard_why_.starts_with(interruption)) throw Interrupted(heard_why_.substr(1));
     throw DistributedError(heard_why_);
   }
 

@@ -18,7 +18,7 @@
 namespace eg::distributed {
 
 /// What a message is for; its receiver refuses another one.
-enum class Kind : std::uint8_t { lengths = 1, gather, broadcast, shard_sums, sums, weights, state, deal };
+enum class Kind : std::uint8_t { lengths = 1, gather, broadcast, shard_sums, sums, weights, state, deal, leaving };
 
 /// Where a process is.
 struct Process {
@@ -60,8 +60,8 @@ public:
 /// The processes of a run. One process alone is the trivial case. With several, one thread of its own sends and
 /// receives, so that computation goes on meanwhile; it sleeps while it waits. Each process also tells its neighbour
 /// once a second that it lives: where nothing is heard for `timeout`, the next call throws. After a failure every call
-/// throws the same error, and nothing is exchanged any more; the other processes are told why. To be used by one thread
-/// at a time.
+/// throws the same error, and nothing is exchanged any more; the other processes are told why: they throw Interrupted
+/// where the first one did, or called finish() while they did something else. To be used by one thread at a time.
 class Communicator {
 public:
   using Seconds = std::chrono::duration<double>;

@@ -107,6 +107,21 @@ class Errors:
                 step = whole_checkpoint(run)
                 assert step > 0 and f"step {step} of" in lines[0], f"{where}: checkpoint {step}: {lines[0]}"
 
+    def early_signals(self):
+        """SIGTERM to one process before the first step, while others are at something else."""
+        words = ["train", "vit", "--data", "digits", "--train-limit", "1500", "--test-limit", "32", "--dim", "24", "--layers",
+                 "1", "--heads", "2", "--mlp", "48", "--steps", "100000"]
+        for rank in (0, 1):
+            run = self.place / f"early-{rank}"
+            training = self.start([*words, "--out", run.name], processes=2)
+            assert training.wait_for((run / "run.lock").exists), f"does not begin: {training.text('err')}"
+            os.kill(training.ranks()[rank], signal.SIGTERM)
+            code, _, err = training.wait(60)
+            lines = self.lines(err)
+            where = f"{self.launcher.name}: an early SIGTERM to {rank}"
+            assert code == 130, f"{where}: exit code {code}: {err}"
+            assert len(lines) <= 1 and all("interrupted" in line for line in lines), f"{where}: {err}"
+
     def slow_checkpoint(self):
         """After SIGTERM the others wait for process 0, however long it writes."""
         run = self.place / "slow"
@@ -179,7 +194,7 @@ def main():
         for launcher in found:
             errors = Errors(program, pathlib.Path(folder), launcher)
             for part in (errors.inputs, errors.one_differs, errors.memory, errors.folder_there, errors.signals,
-                         errors.slow_checkpoint, errors.resume_auto):
+                         errors.early_signals, errors.slow_checkpoint, errors.resume_auto):
                 if only not in part.__name__:
                     continue
                 start = time.monotonic()

@@ -132,7 +132,8 @@ void Processes::finish(int code) {
   if (done.wait_for(std::chrono::seconds(3)) != std::future_status::ready) opened_->abort(code);
   try {
     done.get();
-  } catch (const std::exception&) { // of others that were doing something else when this one stopped
+  } catch (const std::exception&) {                       // of others that were at something else when this one stopped
+    std::this_thread::sleep_for(std::chrono::seconds(1)); // which say so meanwhile
     opened_->abort(code);
   }
 }
