@@ -28,8 +28,9 @@ std::optional<Launch> launch() {
   struct Names {
     const char *launcher, *rank, *size;
   };
-  for (const Names& names : {Names{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                             Names{"MPICH", "PMI_RANK", "PMI_SIZE"}, Names{"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"}}) {
+  for (const Names& names :
+       {Names{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, Names{"MPICH", "PMI_RANK", "PMI_SIZE"},
+        Names{"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"}}) {
     const std::optional<int> rank = number_in(names.rank);
     if (!rank) continue;
     const int size = number_in(names.size).value_or(0);
