@@ -106,8 +106,9 @@ void add_steps(OptionTable<RunOptions>& t, const RunHelp& help) {
        "With mpirun: each process keeps the optimiser's state of its part of the weights, updates it, and receives the "
        "rest: less memory, the same bits")
       .must([](const R& o) {
-        return unless(!o.shard_optimizer || device::usable(o.device).is_cpu(), "is for the CPU, not for {}",
-                      device::usable(o.device).str());
+        if (!o.shard_optimizer) return std::string();
+        const Device device = device::usable(o.device);
+        return unless(device.is_cpu(), "is for the CPU, not for {}", device.str());
       })
       .resumes(OnResume::beside);
   t.word("overlap", &R::overlap, overlap_named,
@@ -205,9 +206,10 @@ void add_numbers(OptionTable<RunOptions>& t) {
         "Exact sums: the same bits on every processor, and without dropout of a permuted twin; a step takes several "
         "times as long")
       .must([](const R& o) {
-        return unless(!o.exact || device::usable(o.device).is_cpu(),
-                      "computes on the CPU alone: matrix products have no exact kernel for {}",
-                      device::usable(o.device).str());
+        if (!o.exact) return std::string(); // which asks nothing of the device
+        const Device device = device::usable(o.device);
+        return unless(device.is_cpu(), "computes on the CPU alone: matrix products have no exact kernel for {}",
+                      device.str());
       })
       .must([](const R& o) {
         return unless(!o.exact || o.precision == MatmulPrecision::full, "needs precision f32, not {}",
