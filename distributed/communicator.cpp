@@ -88,25 +88,28 @@ private:
   int idle_ = 0;
 };
 
+/// One message to every other process, `out_of()`, and one from each, into `in_of(process)`.
+template <class Out, class In> void exchange_with_all(Link& link, Out&& out_of, In&& in_of) {
+  std::vector<Link::Out> out;
+  std::vector<Link::In> in;
+  for (int p = 0; p < link.size(); ++p) {
+    if (p == link.rank()) continue;
+    out.push_back({p, out_of()});
+    in.push_back({p, in_of(static_cast<std::size_t>(p))});
+  }
+  link.exchange(out, in);
+}
+
 std::vector<std::string> gather_on(Link& link, const std::string& mine) {
   const auto size = static_cast<std::size_t>(link.size());
   const auto me = static_cast<std::size_t>(link.rank());
   const std::uint64_t length = mine.size();
   if (length > most_text) throw DistributedError(fmt::format("gather: {} bytes are more than {}", length, most_text));
   std::vector<std::uint64_t> lengths(size, length);
-  const auto with_all = [&](auto&& out_of, auto&& in_of) {
-    std::vector<Link::Out> out;
-    std::vector<Link::In> in;
-    for (std::size_t p = 0; p < size; ++p) {
-      if (p == me) continue;
-      out.push_back({static_cast<int>(p), out_of()});
-      in.push_back({static_cast<int>(p), in_of(p)});
-    }
-    link.exchange(out, in);
-  };
   link.begin(Kind::lengths);
-  with_all([&] { return bytes_of(length); },
-           [&](std::size_t p) { return std::as_writable_bytes(std::span(&lengths[p], 1)); });
+  exchange_with_all(
+      link, [&] { return bytes_of(length); },
+      [&](std::size_t p) { return std::as_writable_bytes(std::span(&lengths[p], 1)); });
   std::vector<std::string> all(size);
   for (std::size_t p = 0; p < size; ++p) {
     if (lengths[p] > most_text)
@@ -115,7 +118,8 @@ std::vector<std::string> gather_on(Link& link, const std::string& mine) {
   }
   all[me] = mine;
   link.begin(Kind::gather);
-  with_all([&] { return bytes_of(mine); }, [&](std::size_t p) { return writable(all[p]); });
+  exchange_with_all(
+      link, [&] { return bytes_of(mine); }, [&](std::size_t p) { return writable(all[p]); });
   return all;
 }
 
@@ -206,15 +210,10 @@ public:
     post([this](Link& link) {
       // Others may write files for minutes. MPI_Finalize would busy-wait, and heartbeats would stop.
       link.begin(Kind::leaving);
+      const std::byte mine{1};
       std::vector<std::byte> theirs(static_cast<std::size_t>(link.size()));
-      std::vector<Link::Out> out;
-      std::vector<Link::In> in;
-      for (int p = 0; p < link.size(); ++p) {
-        if (p == link.rank()) continue;
-        out.push_back({p, std::span(&beat_, 1)});
-        in.push_back({p, std::span(&theirs[static_cast<std::size_t>(p)], 1)});
-      }
-      link.exchange(out, in);
+      exchange_with_all(
+          link, [&] { return std::span(&mine, 1); }, [&](std::size_t p) { return std::span(&theirs[p], 1); });
       transport_->finish();
       closed_ = true;
     }).get();

@@ -33,7 +33,8 @@ std::optional<Launch> launch() {
         Names{"PMIx", "PMIX_RANK", "SLURM_STEP_NUM_TASKS"}}) {
     const std::optional<int> rank = number_in(names.rank);
     if (!rank) continue;
-    const int size = number_in(names.size).value_or(0);
+    int size = number_in(names.size).value_or(0);
+    if (size == 1 && names.launcher == std::string_view("PMIx")) size = 0; // of a Slurm step whose shell starts more
     if (size > 0 && *rank >= size)
       throw ValueError(fmt::format("{} is {}, and {} is {}", names.rank, *rank, names.size, size));
     return Launch{names.launcher, *rank, size};

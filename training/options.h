@@ -76,7 +76,8 @@ struct RunOptions {
   DType dtype = DType::f32;
   std::string device; ///< where models are: cpu, cuda or cuda:N; empty: EQUIGRAD_DEVICE, else cpu
   MatmulPrecision precision = MatmulPrecision::full; ///< of matrix products; bf16 needs dtype f32
-  /// Sums are exact (core/reduction.h): the same bits on every processor, and a permuted twin is the same to the bit.
+  /// Sums are exact (core/reduction.h): the same bits on every processor. Without dropout a permuted twin has the bits
+  /// of the plain model.
   bool exact = false;
   std::uint64_t seed = 0;
   /// Steps between tests; 0: after every epoch when epochs are given; always at the end.

@@ -239,7 +239,7 @@ private:
   void leave_if_stopped() {
     if (!run_.asked_to_stop(stop_)) return;
     const std::string path = checkpoint();
-    run_.processes_.barrier(); // nobody leaves, and ends all, while process 0 still writes
+    run_.processes_.barrier(); // a process that exits aborts all; process 0 may still be writing
     throw Interrupted(fmt::format("train: interrupted at step {} of {}{}", run_.step_, run_.total_,
                                   path.empty() ? std::string() : "; checkpoint " + path));
   }

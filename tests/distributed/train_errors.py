@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from train_launch import SKIPPED, Training, difference, hashes, launchers, train, whole_checkpoint
+from train_launch import SKIPPED, Training, difference, hashes, launchers, module_of, train, whole_checkpoint
 from train_models import write_data
 
 MODEL = ["train", "gpt2", "--data", "story.txt", "--context", "16", "--dim", "16", "--heads", "2", "--layers", "2",
@@ -71,9 +71,23 @@ class Errors:
         self.check("another option", steps, "has lr 0.5, and process 0 has 0.002", "MORE='--lr 0.5'")
         self.check("another seed", steps, "has seed 3, and process 0 has 0", "MORE='--seed 3'")
         self.check("other data", steps, "the data is not that of process 0", "cd other")
+        self.check("another verb", steps, "the verb is not that of process 0", 'set -- "$1" verify')
         # What one process meets before it has started MPI, where the others wait.
         self.check("usage in one", steps, ": --steps is given twice", "MORE='--steps 4'")
         self.check("no file in one", steps, "story.txt: no such text", "cd /")
+
+    def another_mpi(self):
+        """Each process would be alone, and train a run of its own."""
+        for name in {"openmpi", "mpich"} - {self.launcher.name}:
+            if (module := module_of(self.program, name)) is None:
+                continue
+            training = self.start([*MODEL, "--steps", "3", "--out", "other-mpi"], env={"EQUIGRAD_MPI_MODULE": str(module)})
+            code, _, err = training.wait(60)
+            lines = self.lines(err)
+            where = f"{self.launcher.name}: the module of {name}"
+            assert code != 0, f"{where}: exit code 0: {err}"
+            assert lines and all("it is another MPI than the launcher's" in line for line in lines), f"{where}: {err}"
+            assert not (self.place / "other-mpi").exists(), f"{where}: trained"
 
     def memory(self):
         """A process whose memory ends: below a limit that lets MPI start, and not this model."""
@@ -193,7 +207,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="train-errors-") as folder:
         for launcher in found:
             errors = Errors(program, pathlib.Path(folder), launcher)
-            for part in (errors.inputs, errors.one_differs, errors.memory, errors.folder_there, errors.signals,
+            for part in (errors.inputs, errors.one_differs, errors.another_mpi, errors.memory, errors.folder_there, errors.signals,
                          errors.early_signals, errors.slow_checkpoint, errors.resume_auto):
                 if only not in part.__name__:
                     continue

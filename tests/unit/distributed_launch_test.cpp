@@ -52,6 +52,7 @@ TEST_CASE("launchers are known by their variables") {
   CHECK(pmix->rank == 3);
   CHECK(pmix->size == 0);
   CHECK(launch_with({{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}})->size == 4);
+  CHECK(launch_with({{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "1"}})->size == 0);
   CHECK_FALSE(launch_with({{"SLURM_STEP_NUM_TASKS", "4"}}));
 }
 

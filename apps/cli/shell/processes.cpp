@@ -127,13 +127,13 @@ void Processes::finish(int code) {
   if (code == bad_input) end(code); // which the others need not have met
   if (!opened_) return;
   std::future<void> done = std::async(std::launch::async, [this] { opened_->finish(); });
-  // After an interruption that reached this process alone the others do not come.
   if (code != interrupted) return done.get();
+  // Where the interruption reached this process alone, the others are at something else. They say so meanwhile.
   if (done.wait_for(std::chrono::seconds(3)) != std::future_status::ready) opened_->abort(code);
   try {
     done.get();
-  } catch (const std::exception&) {                       // of others that were at something else when this one stopped
-    std::this_thread::sleep_for(std::chrono::seconds(1)); // which say so meanwhile
+  } catch (const std::exception&) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
     opened_->abort(code);
   }
 }
