@@ -95,6 +95,15 @@ void require_same_options(const nlohmann::json& then, const Task& task, const st
   if (!different.empty()) throw ValueError(fmt::format("train: {} was made with other options: {}", source, different));
 }
 
+/// The shards of a batch before; 1 where the batch was whole.
+std::int64_t recorded_shards(const nlohmann::json& then, const std::string& source) {
+  const char* key = option_key(&RunOptions::shards);
+  if (!then.contains(key)) return 1;
+  if (!then.at(key).is_number_unsigned())
+    throw DamagedCheckpoint(fmt::format("{}: {} is {}, not a count", source, key, then.at(key).dump()));
+  return std::max<std::int64_t>(then.at(key).get<std::int64_t>(), 1);
+}
+
 /// What is wrong with checkpoints that were tried, the newest first.
 struct Damage {
   std::size_t count = 0;
@@ -206,7 +215,7 @@ void Run::resume_from(const std::string& checkpoint) {
   const nlohmann::json state = read_checkpoint_state(checkpoint);
   require_same_options(state["options"], *task_, checkpoint);
   task_->check_state(state, checkpoint);
-  const auto shards = std::max<std::int64_t>(state["options"].value("shards", std::int64_t{0}), 1);
+  const std::int64_t shards = recorded_shards(state["options"], checkpoint);
   if (const auto now = std::max<std::int64_t>(options_.shards, 1); now != shards)
     notes_.push_back(fmt::format("a batch has {} from here on, and had {} before: the bits are no longer those of one "
                                  "run with either",
