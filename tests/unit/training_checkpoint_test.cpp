@@ -268,6 +268,27 @@ TEST_CASE("checkpoint: a line of metrics or a description of data that is none i
   CHECK(resumes_at("unwritten", R"({"split": "train", "step": 8, "loss": 1.0})") == 8);
 }
 
+TEST_CASE("checkpoint: resuming with other shards is said, and shards that are no count are damage") {
+  const TemporaryFolder folder;
+  VitOptions o = finished(folder.path("run"));
+  const std::string path = folder.path("run/checkpoints/step-00000008/state.json");
+  nlohmann::json state = read_json(path);
+  o.resume = o.out;
+  const auto notes_with = [&](std::int64_t now, const nlohmann::json& then) {
+    state["options"]["shards"] = then;
+    write_json(path, state);
+    o.shards = now;
+    return fmt::format("{}", fmt::join(VitTrainer(o).notes(), "\n"));
+  };
+  const std::string said = "a batch has 2 shards from here on, and had {} before";
+  CHECK(notes_with(2, 0).find(fmt::format(fmt::runtime(said), 1)) != std::string::npos);
+  CHECK(notes_with(2, 4).find(fmt::format(fmt::runtime(said), 4)) != std::string::npos);
+  for (const std::int64_t same : {0, 1, 2})
+    CHECK(notes_with(same, std::max<std::int64_t>(same, 1)).find("a batch has") == std::string::npos);
+  for (const nlohmann::json& wrong : {nlohmann::json("2"), nlohmann::json(-1), nlohmann::json(1.5), nlohmann::json()})
+    CHECK(notes_with(2, wrong).find(fmt::format("shards is {}, not a count", wrong.dump())) != std::string::npos);
+}
+
 TEST_CASE("checkpoint: one of a newer equigrad or without permission is an error and stays") {
   const TemporaryFolder folder;
   REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
