@@ -208,6 +208,42 @@ TEST_CASE("damaged messages are refused") {
   CHECK(joined(errors).find("deal: process 1 reports") != std::string::npos);
 }
 
+TEST_CASE("a process that falls silent ends the deal of all, at work or waiting, within the timeout") {
+  using Clock = std::chrono::steady_clock;
+  for (const int lost : {0, 1}) {
+    CAPTURE(lost);
+    std::atomic<bool> mute = false;
+    std::atomic<int> stopped = 0;
+    const Clock::time_point begin = Clock::now();
+    const auto errors = run_ranks(3,
+                                  [&](Communicator& processes) {
+                                    std::atomic<bool> stop = false;
+                                    DealOptions options;
+                                    options.stop = [&] { stop = true; };
+                                    const auto run = [&](std::size_t item) -> std::string {
+                                      if (item == 1) mute = true;
+                                      for (int i = 0; i < 30000 && !stop && item < 2; ++i)
+                                        sleep_ms(1); // the third process waits meanwhile
+                                      return {};
+                                    };
+                                    try {
+                                      deal(processes, 3, run, options);
+                                    } catch (...) {
+                                      stopped += stop ? 1 : 0;
+                                      throw;
+                                    }
+                                  },
+                                  {.fate = [&](RankMessage& message) { return message.from != lost || !mute; },
+                                   .timeout = Communicator::Seconds(4)});
+    const std::chrono::duration<double> taken = Clock::now() - begin;
+    CHECK(taken.count() < 20.0);
+    CHECK(stopped == 3);
+    for (const std::string& error : errors) CHECK(error != "");
+    CHECK(joined(errors).find(fmt::format("process {} (pid ", lost)) != std::string::npos);
+    CHECK(joined(errors).find("has not answered for 4 s") != std::string::npos);
+  }
+}
+
 TEST_CASE("processes with other numbers of items are refused") {
   const auto errors = run_ranks(2, [](Communicator& processes) {
     deal(processes, processes.first() ? 3 : 4, [](std::size_t) { return std::string(); });
