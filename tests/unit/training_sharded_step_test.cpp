@@ -1,6 +1,7 @@
 // Steps of several ranks: weights after some steps have the bits of one rank, in exact mode too, whoever updates them.
 
 #include "support/in_process_ranks.h"
+#include "support/temporary_folder.h"
 
 #include "autograd/tape.h"
 #include "core/ops.h"
@@ -27,6 +28,11 @@ struct Net : nn::Module {
     register_module("second", second);
   }
   Tensor operator()(const Tensor& x) const { return second(tanh(first(x))); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& parameter : named_parameters()) all.push_back(parameter.name);
+    return all;
+  }
 };
 
 /// The bytes of all weights after three steps, on each rank.
@@ -35,8 +41,7 @@ std::vector<std::string> weights_after(int ranks, const RunOptions& options, Red
   const std::string errors = joined(run_ranks(ranks, [&](distributed::Communicator& c) {
     const ReductionScope scope(mode);
     const Net net;
-    std::vector<std::string> names;
-    for (const auto& parameter : net.named_parameters()) names.push_back(parameter.name);
+    const std::vector<std::string> names = net.names();
     ShardedStep steps(c, options, net, names);
     const auto whole = steps.divided() != nullptr ? nullptr : optimizer_for(options, net, names);
     StepGuard guard(options);
@@ -90,4 +95,44 @@ TEST_CASE("weights have the bits of one rank") {
       options.shards = 4;
       CHECK((weights_after(2, options, mode).front() != one));
     }
+}
+
+TEST_CASE("a list of another process's optimiser state is checked before its state is taken") {
+  const TemporaryFolder folder;
+  RunOptions options;
+  options.batch = 8;
+  options.shards = 4;
+  options.optimizer = "adamw";
+  options.shard_optimizer = true;
+  // Each change keeps the length, so that the list alone can be wrong: one process has the first layer.
+  const auto saved_with = [&](const std::string& from, const std::string& to) {
+    REQUIRE(from.size() == to.size());
+    return joined(run_ranks(2,
+                            [&](distributed::Communicator& c) {
+                              const Net net;
+                              const ShardedStep steps(c, options, net, net.names());
+                              steps.divided()->save(c.first() ? folder.path("state.safetensors") : "");
+                            },
+                            {.fate = [&](RankMessage& message) {
+                              std::string text(reinterpret_cast<const char*>(message.bytes.data()),
+                                               message.bytes.size());
+                              const std::size_t at = text.find(from);
+                              if (text.find("[[") != 0 || at == std::string::npos) return true;
+                              std::memcpy(message.bytes.data() + at, to.data(), to.size());
+                              return true;
+                            }}));
+  };
+  const std::string shape = "[300]";
+  CHECK(saved_with(shape, shape) == "");
+  CHECK(saved_with(shape, "[301]").find("a process has state [301] for first.bias [300]") != std::string::npos);
+  CHECK(saved_with(shape, "[3,0]").find("a process has state [3, 0] for first.bias") != std::string::npos);
+  CHECK(saved_with(shape, "[-30]").find("a process has state [-30] for first.bias [300]") != std::string::npos);
+  CHECK(saved_with(shape, "[30}]").find("sent no list") != std::string::npos);
+  CHECK(saved_with(shape, "\"300\"").find("sent no list") != std::string::npos);
+  CHECK(saved_with("[[1,", "[[9,").find("state of a parameter that there is not") != std::string::npos);
+  CHECK(saved_with("[[1,", "[1,[").find("sent no list") != std::string::npos);
+  options.optimizer = "adafactor"; // its state has shapes of its own
+  CHECK(saved_with(shape, shape) == "");
+  CHECK(saved_with(shape, "[301]").find("a process has state [301] for first.bias [300]") != std::string::npos);
+  CHECK(saved_with(shape, "[-30]").find("sent no shape") != std::string::npos);
 }
