@@ -6,6 +6,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -101,6 +102,20 @@ class Errors:
         before = hashes(self.place / "there")
         self.check("a folder that is there", steps, "there already holds a run (step 3)")
         assert not difference(before, hashes(self.place / "there")), "a refused run changed the folder"
+
+    def another_step(self):
+        """One machine's copy of the run lacks the newest checkpoint."""
+        command = [*MODEL, "--checkpoint-every", "5", "--out", "behind", "--resume", "auto"]
+        train(self.program, [*command, "--steps", "10"], self.place, self.launcher, 3)
+        shutil.copytree(self.place / "behind", self.place / "copy/behind")
+        shutil.copy(self.place / "story.txt", self.place / "copy")
+        before = hashes(self.place / "behind")
+        go_on = [*command, "--steps", "15"]
+        shutil.rmtree(self.place / "copy/behind/checkpoints/step-00000010")
+        self.check("another step", go_on, "the step of the checkpoint that it found is not that of process 0", "cd copy")
+        assert not difference(before, hashes(self.place / "behind")), "a refused run changed the folder"
+        assert whole_checkpoint(self.place / "behind") == 10
+        train(self.program, go_on, self.place, self.launcher, 3)  # the control: all have the same
 
     def signals(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -207,8 +222,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="train-errors-") as folder:
         for launcher in found:
             errors = Errors(program, pathlib.Path(folder), launcher)
-            for part in (errors.inputs, errors.one_differs, errors.another_mpi, errors.memory, errors.folder_there, errors.signals,
-                         errors.early_signals, errors.slow_checkpoint, errors.resume_auto):
+            for part in (errors.inputs, errors.one_differs, errors.another_mpi, errors.memory, errors.folder_there, errors.another_step,
+                         errors.signals, errors.early_signals, errors.slow_checkpoint, errors.resume_auto):
                 if only not in part.__name__:
                     continue
                 start = time.monotonic()
