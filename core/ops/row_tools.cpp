@@ -102,6 +102,12 @@ std::vector<TensorSpec> quotient_of_both(const OpArgs& args) {
 
 bool mixes_types(const OpDef& op) { return op.infer == arithmetic_of_both || op.infer == quotient_of_both; }
 
+bool may_fuse(const OpArgs& args) {
+  return !recording() && std::all_of(args.in.begin(), args.in.end(), [](const Tensor& x) {
+    return !x.defined() || (x.has_storage() && x.device().is_cpu());
+  });
+}
+
 Tensor packed(const Tensor& x) {
   if (x.is_contiguous()) return x;
   PauseRecording pause;

@@ -31,6 +31,7 @@ template <class T> std::vector<T> numbers(double beta) {
   while (x.size() < 5003) {
     x.push_back(std::bit_cast<T>(static_cast<Bits>(draw())));
     x.push_back(static_cast<T>(static_cast<double>(draw() % 400001) / 1e5 - 2.0));
+    x.push_back(static_cast<T>((static_cast<double>(draw() % 400001) / 1e5 - 2.0) * beta));
   }
   return x;
 }
@@ -58,7 +59,7 @@ template <class T> void check(double beta) {
 } // namespace
 
 TEST_CASE("Huber's function in vectors has the bits of its plain form") {
-  for (const double beta : {1.0, 0.4, 0.0, 3.7e-5}) {
+  for (const double beta : {1.0, 0.4, 0.0, 3.7e-5, 0.125, 0x1p60, 0x1p-60, 0x1p61, 0x1p-61, 0x1p-140}) {
     check<float>(beta);
     check<double>(beta);
   }

@@ -6,6 +6,7 @@
 #include "core/ops/batch_norm/channels.h"
 #include "core/ops/list.h"
 #include "core/ops/norm_tools.h"
+#include "core/ops/pointwise/kernels.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -185,10 +186,37 @@ std::vector<TensorSpec> inference_infer(const OpArgs& args) {
   return {{args.in[0].shape(), args.in[0].dtype()}};
 }
 
+/// (x - mean) factor + beta for each channel in one pass, with the bits of these operations one after another.
+Tensor scaled_channels(const Tensor& any, const Tensor& mean, const Tensor& factor, const Tensor& beta) {
+  const Tensor x = packed(any);
+  const Tensor of_channel[] = {packed(mean), packed(factor), beta.defined() ? packed(beta) : Tensor{}};
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  const Channels extents(x.shape());
+  visit_floating(x.dtype(), [&]<class T>() {
+    using pointwise::Binary;
+    const pointwise::BinaryKernel<T> steps[] = {pointwise::kernel<T>(Binary::sub), pointwise::kernel<T>(Binary::mul),
+                                                pointwise::kernel<T>(Binary::add)};
+    const std::size_t count = beta.defined() ? 3 : 2;
+    const T* const from = x.data<T>();
+    T* const to = y.mutable_data<T>("batch_norm_inference");
+    const std::int64_t grain = std::max<std::int64_t>(1, pointwise::chunk / std::max<std::int64_t>(extents.inner, 1));
+    parallel::for_each(extents.samples * extents.channels, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t run = begin; run < end; ++run) {
+        T* const own = to + run * extents.inner;
+        for (std::size_t k = 0; k < count; ++k)
+          steps[k](k == 0 ? from + run * extents.inner : own, of_channel[k].data<T>() + run % extents.channels, own,
+                   extents.inner, pointwise::Steps::first);
+      }
+    });
+  });
+  return y;
+}
+
 std::vector<Tensor> inference_body(const OpArgs& args) {
   const Tensor& x = args.in[0];
   const Tensor rstd = rsqrt(args.in[2] + args.attrs.real("eps"));
   const Tensor factor = args.given(3) ? rstd * args.in[3] : rstd;
+  if (may_fuse(args)) return {scaled_channels(x, args.in[1], factor, args.given(4) ? args.in[4] : Tensor{})};
   const Tensor y = (x - beside(args.in[1], x)) * beside(factor, x);
   return {args.given(4) ? y + beside(args.in[4], x) : y};
 }

@@ -1,11 +1,19 @@
-// Losses of two tensors of one shape, element by element, as compositions: mean squares, absolute values, Huber's,
-// Kullback and Leibler's.
+// Losses of two tensors of one shape, element by element: mean squares, absolute values, Huber's, Kullback and
+// Leibler's. They are compositions, in one pass where nothing records them.
 
 #include "core/ops/list.h"
+#include "core/ops/loss/huber_kernels.h"
 #include "core/ops/loss/parts.h"
+#include "core/ops/pointwise/kernels.h"
+#include "core/ops/reduce/kernels.h"
+#include "core/reduction.h"
+#include "core/threads/parallel.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <optional>
+#include <vector>
 
 namespace eg {
 namespace {
@@ -37,6 +45,37 @@ std::vector<TensorSpec> infer_kl(const OpArgs& args) {
   return {{reduced_shape(args, specs[0].shape), specs[0].dtype}};
 }
 
+/// The mean or sum of f(x - t) in one pass, with the bits of reduced(). Nothing where the reduction is another, the sum
+/// leaves the type, in exact mode, and where may_fuse() says no. f(d, n) replaces n elements of d.
+template <class F> std::optional<Tensor> reduced_at_once(const OpArgs& args, F f) {
+  constexpr std::int64_t block = 1024; // elements, as of reduce::row_sum
+  const std::int64_t n = args.in[0].numel();
+  const bool is_mean = args.attrs.text("reduction") == "mean";
+  const bool adds = is_mean || args.attrs.text("reduction") == "sum";
+  if (n == 0 || !adds || reduction() == Reduction::exact || !may_fuse(args)) return {};
+  const Tensor x = packed(args.in[0]), t = packed(args.in[1]);
+  Tensor loss = Tensor::empty({}, x.dtype());
+  visit_floating(x.dtype(), [&]<class T>() {
+    const auto minus = pointwise::kernel<T>(pointwise::Binary::sub);
+    const T *const from = x.data<T>(), *const target = t.data<T>();
+    std::vector<double> sums(static_cast<std::size_t>(parallel::chunks(n, reduce::row_piece)));
+    parallel::for_each(n, reduce::row_piece, [&](std::int64_t begin, std::int64_t end) {
+      T d[block];
+      double sum = 0.0;
+      for (std::int64_t i = begin; i < end; i += block) {
+        const std::int64_t count = std::min(block, end - i);
+        minus(from + i, target + i, d, count, pointwise::Steps::both);
+        f(d, count);
+        sum = reduce::row_sum(d, count, sum);
+      }
+      sums[static_cast<std::size_t>(begin / reduce::row_piece)] = sum;
+    });
+    const double total = reduce::row_sum(sums.data(), std::ssize(sums));
+    *loss.mutable_data<T>() = static_cast<T>((is_mean ? 1.0 / static_cast<double>(n) : 1.0) * total);
+  });
+  return left_the_type(loss) ? std::nullopt : std::optional(loss);
+}
+
 /// 1, or where squares of finite d leave the type the power of two that brings the largest below them.
 double unit_of_squares(const Tensor& d) {
   const PauseRecording pause;
@@ -47,6 +86,10 @@ double unit_of_squares(const Tensor& d) {
 
 /// Of squares that leave the type the mean may still be in its range.
 std::vector<Tensor> mse_body(const OpArgs& args) {
+  const auto squares = []<class T>(T* d, std::int64_t n) {
+    pointwise::kernel<T>(pointwise::Unary::square)(d, d, n, nullptr);
+  };
+  if (const auto loss = reduced_at_once(args, squares)) return {*loss};
   const Tensor d = args.in[0] - args.in[1];
   const Tensor loss = reduced(args, d * d);
   if (args.attrs.text("reduction") != "mean" || d.numel() == 0 || !left_the_type(loss)) return {loss};
@@ -55,13 +98,19 @@ std::vector<Tensor> mse_body(const OpArgs& args) {
   const Tensor scaled = d * (1.0 / unit);
   return {reduced(args, scaled * scaled) * unit * unit};
 }
-std::vector<Tensor> l1_body(const OpArgs& args) { return {reduced(args, huber(args.in[0] - args.in[1], 0.0))}; }
-std::vector<Tensor> smooth_l1_body(const OpArgs& args) {
-  return {reduced(args, huber(args.in[0] - args.in[1], args.attrs.real("beta")))};
+/// factor times Huber's function of the differences, reduced.
+std::vector<Tensor> huber_losses(const OpArgs& args, double beta, double factor = 1.0) {
+  if (factor == 1.0)
+    if (const auto loss = reduced_at_once(args, [beta](auto* d, std::int64_t n) { eg::huber_of(d, d, n, beta); }))
+      return {*loss};
+  const Tensor losses = huber(args.in[0] - args.in[1], beta);
+  return {reduced(args, factor == 1.0 ? losses : losses * factor)};
 }
+std::vector<Tensor> l1_body(const OpArgs& args) { return huber_losses(args, 0.0); }
+std::vector<Tensor> smooth_l1_body(const OpArgs& args) { return huber_losses(args, args.attrs.real("beta")); }
 std::vector<Tensor> huber_body(const OpArgs& args) {
   const double delta = args.attrs.real("delta");
-  return {reduced(args, huber(args.in[0] - args.in[1], delta) * delta)};
+  return huber_losses(args, delta, delta);
 }
 std::vector<Tensor> kl_body(const OpArgs& args) {
   const Tensor &x = args.in[0], &t = args.in[1];

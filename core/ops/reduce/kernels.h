@@ -8,8 +8,11 @@
 
 namespace eg::reduce {
 
-/// Sum of n packed elements on the calling thread; blocks of 1024 are joined in double.
-template <class T> double row_sum(const T* x, std::int64_t n);
+/// Elements of a long row that one task sums: a sum over one is that of these sums, as row_sum.
+inline constexpr std::int64_t row_piece = 32768;
+
+/// before + the sum of n packed elements on the calling thread; blocks of 1024 are added in double, one by one.
+template <class T> double row_sum(const T* x, std::int64_t n, double before = 0.0);
 
 /// out[j] = sum over rows r of x[r * stride + j], j < columns, on the calling thread. rows >= 0.
 template <class T> void column_sums(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* out);

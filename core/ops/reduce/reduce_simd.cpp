@@ -13,8 +13,7 @@ namespace {
 constexpr std::int64_t block = 1024;
 
 /// In blocks, of four accumulators each, whose sums are added in double.
-template <class T> double BlockedSum(const T* x, std::int64_t n) {
-  double sum = 0.0;
+template <class T> double BlockedSum(const T* x, std::int64_t n, double sum) {
   for (std::int64_t i = 0; i < n; i += block)
     sum += static_cast<double>(RowSum(x + i, static_cast<std::size_t>(std::min(block, n - i))));
   return sum;
@@ -69,8 +68,8 @@ template <class T> void ColumnSums(const T* x, std::int64_t rows, std::int64_t s
          : AddRows<false, false>(x + r * stride, rows - r, stride, columns, out);
 }
 
-double RowSumF32(const float* x, std::int64_t n) { return BlockedSum(x, n); }
-double RowSumF64(const double* x, std::int64_t n) { return BlockedSum(x, n); }
+double RowSumF32(const float* x, std::int64_t n, double before) { return BlockedSum(x, n, before); }
+double RowSumF64(const double* x, std::int64_t n, double before) { return BlockedSum(x, n, before); }
 void ColumnSumsF32(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, float* out) {
   ColumnSums(x, rows, stride, columns, out);
 }
@@ -92,8 +91,12 @@ HWY_EXPORT(ColumnSumsF64);
 
 namespace reduce {
 
-template <> double row_sum(const float* x, std::int64_t n) { return HWY_DYNAMIC_DISPATCH(RowSumF32)(x, n); }
-template <> double row_sum(const double* x, std::int64_t n) { return HWY_DYNAMIC_DISPATCH(RowSumF64)(x, n); }
+template <> double row_sum(const float* x, std::int64_t n, double before) {
+  return HWY_DYNAMIC_DISPATCH(RowSumF32)(x, n, before);
+}
+template <> double row_sum(const double* x, std::int64_t n, double before) {
+  return HWY_DYNAMIC_DISPATCH(RowSumF64)(x, n, before);
+}
 template <> void column_sums(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, float* out) {
   HWY_DYNAMIC_DISPATCH(ColumnSumsF32)(x, rows, stride, columns, out);
 }

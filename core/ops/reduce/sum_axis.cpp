@@ -6,7 +6,6 @@
 namespace eg::reduce {
 namespace {
 
-constexpr std::int64_t row_piece = 32768;  // elements of a long row summed by one task
 constexpr std::int64_t column_rows = 64;   // rows that one task adds up
 constexpr std::int64_t column_span = 2048; // columns of one task: its sums stay in the first cache
 

@@ -4,10 +4,13 @@
 #include "core/device/module.h"
 #include "core/ops/list.h"
 #include "core/ops/pointwise/broadcast.h"
+#include "core/ops/pointwise/kernels.h"
 #include "core/ops/pointwise/ternary.h"
 #include "core/ops/views/movement.h"
 #include "core/ops/whole_attribute.h"
+#include "core/threads/parallel.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -311,6 +314,32 @@ constinit const OpDef lerp_scalar_op = row({
     .work = elementwise_work<3>,
 });
 
+/// x + value (a op b), op a product or a quotient.
+template <pointwise::Binary op> std::vector<Tensor> addc_body(const OpArgs& args) {
+  const Tensor &x = args.in[0], &a = args.in[1], &b = args.in[2];
+  const double parameters[] = {args.attrs.real("value"), 0.0};
+  if (!may_fuse(args) || !(a.shape() == x.shape() && b.shape() == x.shape()))
+    return {add(x, affine(op == pointwise::Binary::mul ? mul(a, b) : div(a, b), parameters[0], 0.0))};
+  const Tensor all[] = {packed(x), packed(a), packed(b)};
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  visit_floating(x.dtype(), [&]<class T>() {
+    const T *const px = all[0].data<T>(), *const pa = all[1].data<T>(), *const pb = all[2].data<T>();
+    T* const to = y.mutable_data<T>(args.op.name.data());
+    const auto first = pointwise::kernel<T>(op), last = pointwise::kernel<T>(pointwise::Binary::add);
+    const auto scale = pointwise::kernel<T>(pointwise::Unary::affine);
+    parallel::for_each(x.numel(), pointwise::chunk, [&](std::int64_t begin, std::int64_t end) {
+      constexpr std::int64_t block = 1024; // whose elements stay in the first cache
+      for (std::int64_t i = begin; i < end; i += block) {
+        const std::int64_t n = std::min(block, end - i);
+        first(pa + i, pb + i, to + i, n, pointwise::Steps::both);
+        scale(to + i, to + i, n, parameters);
+        last(px + i, to + i, to + i, n, pointwise::Steps::both);
+      }
+    });
+  });
+  return {y};
+}
+
 #define EG_ADDC_ROW(NAME, MATH, OP, REFERENCE, THIRD)                                                                  \
   constinit const OpDef NAME##_op = row({                                                                              \
       .name = #NAME,                                                                                                   \
@@ -318,9 +347,7 @@ constinit const OpDef lerp_scalar_op = row({
       .inputs = {{"x"}, {"a"}, {"b"}},                                                                                 \
       .attributes = {factor_attr},                                                                                     \
       .infer = infer_floating,                                                                                         \
-      .body = [](const OpArgs& args) -> std::vector<Tensor> {                                                          \
-        return {add(args.in[0], affine(OP(args.in[1], args.in[2]), args.attrs.real("value"), 0.0))};                   \
-      },                                                                                                               \
+      .body = addc_body<pointwise::Binary::OP>,                                                                        \
       .reference =                                                                                                     \
           [](const OpArgs& args) {                                                                                     \
             const double v = args.attrs.real("value");                                                                 \

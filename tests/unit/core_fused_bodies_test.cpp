@@ -1,0 +1,139 @@
+// Rows that are made of other operations may compute in one pass where nothing records these: the bits are the same.
+
+#include "autograd/tape.h"
+#include "core/ops.h"
+#include "core/random.h"
+#include "core/reduction.h"
+#include "core/registry.h"
+#include "core/threads/parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <doctest/doctest.h>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace eg;
+
+namespace {
+
+using Outputs = std::vector<Tensor>;
+
+/// What f gives while a tape records it and while nothing does; "" where all bits are the same.
+template <class F> std::string difference(F f) {
+  Outputs recorded;
+  {
+    const Tape tape;
+    recorded = f();
+  }
+  const Outputs alone = f();
+  for (std::size_t o = 0; o < alone.size(); ++o)
+    if (!same_bits(alone[o], recorded[o])) return "output " + std::to_string(o);
+  return alone.size() == recorded.size() ? "" : "numbers of outputs";
+}
+
+struct Draw {
+  std::mt19937 random{20261128};
+  std::uint64_t tag = 0;
+
+  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); }
+  Tensor normal(const Shape& shape, DType dtype) {
+    const Tensor x = random_normal(shape, RandomKey{1128, ++tag}).to(dtype);
+    if (shape.rank() < 2 || below(3) > 0) return x;
+    return x.transpose(0, 1).contiguous().transpose(0, 1); // not packed
+  }
+  /// From a few elements to some tasks' shares, seldom a multiple of anything.
+  Shape shape() {
+    const std::int64_t most[] = {3, 70, 3000, 200000};
+    const std::int64_t n = 1 + below(most[below(4)]), columns = 1 + below(n);
+    return {(n + columns - 1) / columns, columns};
+  }
+};
+
+} // namespace
+
+TEST_CASE("rows made of others: samples have the same bits recorded and not") {
+  int rows = 0;
+  for (const Reduction mode : {Reduction::fast, Reduction::exact})
+    for (const OpDef* op : registry()) {
+      if (op->body == nullptr || (mode == Reduction::exact && !op->no_exact.empty())) continue;
+      ++rows;
+      for (const DType dtype : {DType::f32, DType::f64})
+        for (const Sample& sample : op->samples(dtype)) {
+          CAPTURE(op->name);
+          CAPTURE(sample.note);
+          const ReductionScope scope(mode);
+          CHECK(difference([&] { return call(*op, sample.in, sample.attrs); }) == "");
+        }
+    }
+  CHECK(rows > 40);
+}
+
+TEST_CASE("losses and sums of products: large operands have the same bits recorded and not") {
+  Draw draw;
+  for (int round = 0; round < 150; ++round) {
+    const DType dtype = round % 2 == 0 ? DType::f32 : DType::f64;
+    const Shape shape = draw.shape();
+    const Tensor x = draw.normal(shape, dtype), a = draw.normal(shape, dtype), b = draw.normal(shape, dtype);
+    const double number = draw.below(2) == 0 ? std::ldexp(1.0, static_cast<int>(draw.below(5)) - 2) : 0.3;
+    const char* const word = draw.below(2) == 0 ? "mean" : "sum";
+    const Tensor huge = affine(x, dtype == DType::f32 ? 1e25 : 1e200, 0.0); // whose squares leave the type
+    const ReductionScope scope(draw.below(4) == 0 ? Reduction::exact : Reduction::fast);
+    CAPTURE(shape.str());
+    CHECK(difference([&]() -> Outputs {
+            return {mse_loss(x, a, word),
+                    mse_loss(huge, a, word),
+                    l1_loss(x, a, word),
+                    l1_loss(huge, a, word),
+                    smooth_l1_loss(x, a, number, word),
+                    huber_loss(x, a, number, word),
+                    addcmul(x, a, b, number),
+                    addcdiv(x, a, b, number),
+                    addcmul(x, a.slice(0, 0, 1), b, 1.0)};
+          }) == "");
+  }
+}
+
+TEST_CASE("norms of channels: large operands have the same bits recorded and not") {
+  Draw draw;
+  for (int round = 0; round < 60; ++round) {
+    const DType dtype = round % 2 == 0 ? DType::f32 : DType::f64;
+    const std::int64_t groups = 1 + draw.below(4), channels = groups * (1 + draw.below(5));
+    const Tensor x = draw.normal({1 + draw.below(9), channels, 1 + draw.below(2000)}, dtype);
+    const auto of_channel = [&](bool given) { return given ? draw.normal({channels}, dtype) : Tensor(); };
+    const Tensor gamma = of_channel(draw.below(3) > 0), beta = of_channel(draw.below(3) > 0);
+    const Tensor mean = of_channel(true), variance = square(of_channel(true));
+    const ReductionScope scope(draw.below(4) == 0 ? Reduction::exact : Reduction::fast);
+    CAPTURE(x.shape().str());
+    CHECK(difference([&]() -> Outputs {
+            return {group_norm(x, groups, gamma, beta), instance_norm(x, gamma, beta),
+                    batch_norm_inference(x, mean, variance, gamma, beta)};
+          }) == "");
+  }
+}
+
+TEST_CASE("negative control: operations in another order have other bits") {
+  Draw draw;
+  const Tensor x = draw.normal({300, 300}, DType::f32), a = draw.normal({300, 300}, DType::f32);
+  bool swapped = false;
+  CHECK(difference([&]() -> Outputs {
+          swapped = !swapped;
+          return {swapped ? mse_loss(x, a) : affine(sum(square(x - a)), 1.0 / 90000, 0.0)};
+        }) != "");
+}
+
+TEST_CASE("losses in one pass have the same bits with any number of threads") {
+  Draw draw;
+  const Tensor x = draw.normal({123457}, DType::f32), a = draw.normal({123457}, DType::f32);
+  const auto all = [&] { return Outputs{mse_loss(x, a), huber_loss(x, a), addcmul(x, a, a, 0.3)}; };
+  const int before = parallel::threads();
+  const Outputs wanted = all();
+  for (const int threads : {1, 2, 3, 7}) {
+    parallel::set_threads(threads);
+    const Outputs got = all();
+    for (std::size_t o = 0; o < got.size(); ++o) CHECK(same_bits(got[o], wanted[o]));
+  }
+  parallel::set_threads(before);
+}
