@@ -7,6 +7,7 @@
 #include "core/ops/matmul/device_product.h"
 #include "core/ops/matmul/exact.h"
 #include "core/ops/matmul/operands.h"
+#include "core/ops/pointwise/run.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
@@ -131,7 +132,17 @@ template <class T> void product(const OpArgs& args, Tensor& y, bool exact) {
   });
 }
 
+/// Where the inner extent is 1: y[.., i, j] = a[.., i] b[.., j], which a product's packing would slow down.
+void outer_product(const OpArgs& args, Tensor& y) {
+  const auto turned = [&](std::size_t i, const char* flag) {
+    return args.attrs.flag(flag) ? args.in[i].transpose() : args.in[i];
+  };
+  const Tensor in[] = {turned(0, "transpose_a"), turned(1, "transpose_b")};
+  pointwise::run(pointwise::Binary::mul, {args.op, in, args.attrs}, y);
+}
+
 template <bool exact> void kernel(const OpArgs& args, std::span<Tensor> out) {
+  if (!exact && extents(args).k == 1 && matmul_precision() == MatmulPrecision::full) return outer_product(args, out[0]);
   visit_floating(out[0].dtype(), [&]<class T>() { product<T>(args, out[0], exact); });
 }
 
