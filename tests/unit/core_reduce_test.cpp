@@ -64,6 +64,31 @@ TEST_CASE("sum and mean take any axes") {
   CHECK(eg::same_bits(eg::sum_to(x, x.shape()), x));
 }
 
+TEST_CASE("sums of views have the bits of the packed tensor") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor x = eg::random_normal({3, 70, 2100}, {3, 7}, 0.5, 1.0, dtype);
+    const Tensor views[] = {x.permute({0, 2, 1}),
+                            x.permute({2, 1, 0}),
+                            x.permute({1, 2, 0}),
+                            x.slice(2, 0, 2048).permute({2, 0, 1}),
+                            x.slice(0, 0, 1).permute({2, 0, 1}),
+                            x.permute({2, 0, 1}).slice(0, 0, 2048).permute({1, 2, 0}),
+                            x.slice(2, 0, 1024).permute({0, 2, 1}).contiguous().permute({0, 2, 1}),
+                            x.slice(2, 1, 2099, 2),
+                            x.slice(1, 3, 9).slice(2, 5, 700),
+                            x.slice(1, 3, 4).expand({3, 40, 2100}),
+                            x.slice(2, 3, 4).expand({3, 70, 1500}),
+                            x.slice(2, 0, 0).permute({2, 1, 0})};
+    for (const Tensor& view : views)
+      for (const std::vector<std::int64_t>& axes :
+           {std::vector<std::int64_t>{}, {0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}}) {
+        CAPTURE(view.shape().str());
+        CAPTURE(axes.size());
+        CHECK(eg::same_bits(eg::sum(view, axes), eg::sum(view.contiguous(), axes)));
+      }
+  }
+}
+
 TEST_CASE("sums are the same bits for any number of threads") {
   const Tensor x = eg::random_normal({1000, 2100}, {4, 9});
   eg::parallel::set_threads(1);

@@ -6,6 +6,7 @@
 #include "core/threads/parallel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -267,6 +268,17 @@ void check_indices(std::string_view op, const Tensor& packed_index, std::int64_t
   const std::int64_t count = packed_index.numel();
   if (count == 0) return;
   const std::int64_t* index = packed_index.data<std::int64_t>();
+  const auto last = static_cast<std::uint64_t>(extent - 1);
+  std::atomic<bool> all = true;
+  parallel::for_each(count, block, [&](std::int64_t begin, std::int64_t end) {
+    std::uint64_t signs = 0; // the highest bit: an index, or what is left to the last one, was negative
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<std::uint64_t>(index[i]);
+      signs |= at | (last - at);
+    }
+    if (signs >> 63 != 0) all = false;
+  });
+  if (all) return;
   for (std::int64_t i = 0; i < count; ++i)
     if (index[i] < 0 || index[i] >= extent)
       throw IndexError(fmt::format("{}: index {} at position {} is outside [0, {})", op, index[i], i, extent));

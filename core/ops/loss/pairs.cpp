@@ -48,7 +48,7 @@ std::vector<TensorSpec> infer_kl(const OpArgs& args) {
 /// The mean or sum of f(x - t) in one pass, with the bits of reduced(). Nothing where the reduction is another, the sum
 /// leaves the type, in exact mode, and where may_fuse() says no. f(d, n) replaces n elements of d.
 template <class F> std::optional<Tensor> reduced_at_once(const OpArgs& args, F f) {
-  constexpr std::int64_t block = 1024; // elements, as of reduce::row_sum
+  constexpr std::int64_t block = reduce::row_block;
   const std::int64_t n = args.in[0].numel();
   const bool is_mean = args.attrs.text("reduction") == "mean";
   const bool adds = is_mean || args.attrs.text("reduction") == "sum";

@@ -79,12 +79,13 @@ Bins listed(const BinRule& rule) {
   return bins;
 }
 
-/// body(plane) for every plane.
-void each_plane(const Grid& grid, std::int64_t planes, FunctionRef<void(std::int64_t)> body) {
-  const std::int64_t elements = grid.pixels() + grid.outputs();
-  parallel::for_each(planes, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, elements)),
+/// body(plane) for every plane; `several`: for every first one of so many.
+void each_plane(const Grid& grid, std::int64_t planes, FunctionRef<void(std::int64_t)> body, std::int64_t several = 1) {
+  const std::int64_t elements = several * (grid.pixels() + grid.outputs());
+  parallel::for_each(parallel::chunks(planes, several),
+                     std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, elements)),
                      [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t p = begin; p < end; ++p) body(p);
+                       for (std::int64_t p = begin; p < end; ++p) body(p * several);
                      });
 }
 
@@ -154,20 +155,34 @@ void start_on_device(const char* op, device::PoolJob::Kind kind, const Rules& ru
   device::launch(to.device(), op, &device::Table::pool, job);
 }
 
-template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, T* y) {
+namespace {
+/// The means of so many planes, side by side: a sum waits for its own additions alone.
+template <int several, class T> void means(const Grid& grid, const T* x, T* y) {
   const Bins& rows = grid.rows;
   const Bins& columns = grid.columns;
-  each_plane(grid, planes, [&](std::int64_t p) {
-    const T* plane = x + p * grid.pixels();
-    T* to = y + p * grid.outputs();
-    each_output(grid, [&](std::size_t output, std::size_t i, std::size_t j) {
-      double sum = 0;
-      for (std::int64_t r = rows.begin[i]; r < rows.end[i]; ++r)
-        for (std::int64_t q = columns.begin[j]; q < columns.end[j]; ++q)
-          sum += static_cast<double>(plane[r * columns.extent + q]);
-      to[output] = static_cast<T>(sum / (rows.divisor[i] * columns.divisor[j]));
-    });
+  const std::int64_t pixels = grid.pixels(), outputs = grid.outputs();
+  each_output(grid, [&](std::size_t output, std::size_t i, std::size_t j) {
+    double sums[several] = {};
+    for (std::int64_t r = rows.begin[i]; r < rows.end[i]; ++r)
+      for (std::int64_t q = columns.begin[j]; q < columns.end[j]; ++q)
+        for (int p = 0; p < several; ++p) sums[p] += static_cast<double>(x[p * pixels + r * columns.extent + q]);
+    for (int p = 0; p < several; ++p)
+      y[p * outputs + static_cast<std::int64_t>(output)] =
+          static_cast<T>(sums[p] / (rows.divisor[i] * columns.divisor[j]));
   });
+}
+} // namespace
+
+template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, T* y) {
+  constexpr int several = 8;
+  const auto run = [&](auto function, std::int64_t p) {
+    function(grid, x + p * grid.pixels(), y + p * grid.outputs());
+  };
+  const auto body = [&](std::int64_t first) {
+    if (first + several <= planes) return run(means<several, T>, first);
+    for (std::int64_t p = first; p < planes; ++p) run(means<1, T>, p);
+  };
+  each_plane(grid, planes, body, several);
 }
 
 template <class T> void mean_exact(const Grid& grid, std::int64_t planes, const T* x, T* y) {

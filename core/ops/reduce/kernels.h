@@ -8,16 +8,28 @@
 
 namespace eg::reduce {
 
+/// Elements of the blocks that row_sum joins.
+inline constexpr std::int64_t row_block = 1024;
 /// Elements of a long row that one task sums: a sum over one is that of these sums, as row_sum.
-inline constexpr std::int64_t row_piece = 32768;
+inline constexpr std::int64_t row_piece = 32 * row_block;
 
-/// before + the sum of n packed elements on the calling thread; blocks of 1024 are added in double, one by one.
+/// before + the sum of n packed elements on the calling thread; blocks are added in double, one by one.
 template <class T> double row_sum(const T* x, std::int64_t n, double before = 0.0);
 
 /// out[j] = sum over rows r of x[r * stride + j], j < columns, on the calling thread. rows >= 0.
 template <class T> void column_sums(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* out);
 
-/// y[o, i] = factor * sum_e x[o, e, i] over a packed [outer, extent, inner], on all threads.
-template <class T> void sum_axis(const T* x, AxisSplit split, double factor, T* y);
+/// Elements of the room that block_sums works in.
+inline constexpr std::int64_t block_sums_room = 16384;
+
+/// sums[r * step] = row_sum of the n <= row_block numbers x[k * stride + r], r < rows, on the calling thread: rows side
+/// by side, for those whose neighbours in memory belong to other rows.
+template <class T>
+void block_sums(const T* x, std::int64_t n, std::int64_t stride, std::int64_t rows, T* room, double* sums,
+                std::int64_t step);
+
+/// y = factor * sum of x over its axes [begin, end), packed, on all threads. The bits do not depend on the strides of
+/// x, which is read where it lies.
+template <class T> void sum_axes(const Tensor& x, int begin, int end, double factor, T* y);
 
 } // namespace eg::reduce

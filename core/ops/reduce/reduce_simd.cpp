@@ -1,5 +1,7 @@
 #include "core/ops/reduce/kernels.h"
 
+#include "core/simd/transpose.h"
+
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
@@ -10,13 +12,58 @@ HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
 namespace {
 
-constexpr std::int64_t block = 1024;
+using reduce::row_block;
 
 /// In blocks, of four accumulators each, whose sums are added in double.
 template <class T> double BlockedSum(const T* x, std::int64_t n, double sum) {
-  for (std::int64_t i = 0; i < n; i += block)
-    sum += static_cast<double>(RowSum(x + i, static_cast<std::size_t>(std::min(block, n - i))));
+  for (std::int64_t i = 0; i < n; i += row_block)
+    sum += static_cast<double>(RowSum(x + i, static_cast<std::size_t>(std::min(row_block, n - i))));
   return sum;
+}
+
+/// to[r] = to[r] + x[r] + x[r + stride] + ... of `terms` terms, in order.
+template <int terms, class T> HWY_INLINE void AddInOrder(const T* x, std::int64_t stride, std::int64_t rows, T* to) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t r = 0;
+  for (; r + lanes <= rows; r += lanes) {
+    auto sum = hn::LoadU(d, to + r);
+    for (int term = 0; term < terms; ++term) sum = hn::Add(sum, hn::LoadU(d, x + term * stride + r));
+    hn::StoreU(sum, d, to + r);
+  }
+  for (; r < rows; ++r)
+    for (int term = 0; term < terms; ++term) to[r] += x[term * stride + r];
+}
+
+/// held[lane * width + r]: what the lane of RowSum's four accumulators holds for row r. Few streams through memory,
+/// each along the rows, are what the processor reads ahead best.
+template <class T>
+void BlockSums(const T* x, std::int64_t n, std::int64_t stride, std::int64_t rows, T* held, double* sums,
+               std::int64_t step) {
+  const hn::ScalableTag<T> d;
+  constexpr std::int64_t most = 4 * static_cast<std::int64_t>(hn::MaxLanes(d)), turned = 16;
+  constexpr int terms = 8;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t all = 4 * lanes, width = reduce::block_sums_room / all;
+  const std::int64_t in_fours = n / all * all, in_ones = n / lanes * lanes;
+  HWY_ALIGN T row[most * turned];
+  for (std::int64_t first = 0; first < rows; first += width) {
+    const std::int64_t wide = std::min(width, rows - first);
+    const T* const from = x + first;
+    std::fill_n(held, all * width, T{0});
+    std::int64_t k = 0;
+    for (; k + terms * all <= in_fours; k += terms * all)
+      for (std::int64_t lane = 0; lane < all; ++lane)
+        AddInOrder<terms>(from + (k + lane) * stride, all * stride, wide, held + lane * width);
+    for (; k < n; ++k) {
+      const std::int64_t lane = k < in_fours ? k % all : k < in_ones ? k % lanes : lanes + k % lanes;
+      AddInOrder<1>(from + k * stride, 0, wide, held + lane * width);
+    }
+    for (std::int64_t r = 0; r < wide; ++r) {
+      if (r % turned == 0) simd::transpose<T>(held + r, width, row, all, all, std::min(turned, wide - r));
+      sums[(first + r) * step] = static_cast<double>(RowSum(row + r % turned * all, static_cast<std::size_t>(all)));
+    }
+  }
 }
 
 /// out (+)= x[0] + ... + x[7], as a tree.
@@ -70,6 +117,14 @@ template <class T> void ColumnSums(const T* x, std::int64_t rows, std::int64_t s
 
 double RowSumF32(const float* x, std::int64_t n, double before) { return BlockedSum(x, n, before); }
 double RowSumF64(const double* x, std::int64_t n, double before) { return BlockedSum(x, n, before); }
+void BlockSumsF32(const float* x, std::int64_t n, std::int64_t stride, std::int64_t rows, float* held, double* sums,
+                  std::int64_t step) {
+  BlockSums(x, n, stride, rows, held, sums, step);
+}
+void BlockSumsF64(const double* x, std::int64_t n, std::int64_t stride, std::int64_t rows, double* held, double* sums,
+                  std::int64_t step) {
+  BlockSums(x, n, stride, rows, held, sums, step);
+}
 void ColumnSumsF32(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, float* out) {
   ColumnSums(x, rows, stride, columns, out);
 }
@@ -86,6 +141,8 @@ namespace eg {
 
 HWY_EXPORT(RowSumF32);
 HWY_EXPORT(RowSumF64);
+HWY_EXPORT(BlockSumsF32);
+HWY_EXPORT(BlockSumsF64);
 HWY_EXPORT(ColumnSumsF32);
 HWY_EXPORT(ColumnSumsF64);
 
@@ -96,6 +153,16 @@ template <> double row_sum(const float* x, std::int64_t n, double before) {
 }
 template <> double row_sum(const double* x, std::int64_t n, double before) {
   return HWY_DYNAMIC_DISPATCH(RowSumF64)(x, n, before);
+}
+template <>
+void block_sums(const float* x, std::int64_t n, std::int64_t stride, std::int64_t rows, float* held, double* sums,
+                std::int64_t step) {
+  HWY_DYNAMIC_DISPATCH(BlockSumsF32)(x, n, stride, rows, held, sums, step);
+}
+template <>
+void block_sums(const double* x, std::int64_t n, std::int64_t stride, std::int64_t rows, double* held, double* sums,
+                std::int64_t step) {
+  HWY_DYNAMIC_DISPATCH(BlockSumsF64)(x, n, stride, rows, held, sums, step);
 }
 template <> void column_sums(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, float* out) {
   HWY_DYNAMIC_DISPATCH(ColumnSumsF32)(x, rows, stride, columns, out);

@@ -42,27 +42,36 @@ Tensor shifted_along(const Tensor& x, int axis, bool towards_end) {
 
 namespace {
 
-/// y[i] = state = step(i, state) along every line; the first element gets first(i).
+/// y[i] = state = step(i, state) along `columns` neighbouring lines of n elements, `stride` apart; the first element
+/// gets first(i). `begin`: the place of the first line's first element in memory.
+template <class State, int width, class T, class First, class Step>
+void scan_columns(std::int64_t begin, std::int64_t n, std::int64_t stride, std::int64_t columns, bool reverse, T* y,
+                  const First& first, const Step& step) {
+  std::array<State, width> state{};
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t at = begin + (reverse ? n - 1 - k : k) * stride;
+    for (std::int64_t j = 0; j < (width == 1 ? 1 : columns); ++j) {
+      State& z = state[static_cast<std::size_t>(j)];
+      z = k == 0 ? first(at + j) : step(at + j, z);
+      y[at + j] = static_cast<T>(z);
+    }
+  }
+}
+
+/// The same along every line.
 template <class State, class T, class First, class Step>
 void scan_lines(const AxisSplit& s, bool reverse, T* y, const First& first, const Step& step) {
   constexpr std::int64_t width = 64;
   if (s.outer * s.extent * s.inner == 0) return;
   const std::int64_t bytes = s.extent * std::min(width, s.inner) * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t blocks = parallel::chunks(s.inner, width);
+  const auto scan = s.inner == 1 ? scan_columns<State, 1, T, First, Step> // its state stays in a register
+                                 : scan_columns<State, width, T, First, Step>;
   parallel::for_each(s.outer * blocks, parallel::grain_for_bytes(bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
-      std::array<State, width> state{};
       const std::int64_t column = task % blocks * width;
-      const std::int64_t columns = std::min(width, s.inner - column);
-      for (std::int64_t k = 0; k < s.extent; ++k) {
-        const std::int64_t e = reverse ? s.extent - 1 - k : k;
-        const std::int64_t at = (task / blocks * s.extent + e) * s.inner + column;
-        for (std::int64_t j = 0; j < columns; ++j) {
-          State& z = state[static_cast<std::size_t>(j)];
-          z = k == 0 ? first(at + j) : step(at + j, z);
-          y[at + j] = static_cast<T>(z);
-        }
-      }
+      scan(task / blocks * s.extent * s.inner + column, s.extent, s.inner, std::min(width, s.inner - column), reverse,
+           y, first, step);
     }
   });
 }

@@ -21,6 +21,7 @@ using reduce::Reduced;
 template <class T> void sum_groups(const Tensor& x, const Reduced& reduced, double factor, Tensor& y) {
   Shape groups;
   std::vector<bool> gone;
+  std::vector<int> first; // axis of `held` at which the group begins
   for (int axis = 0; axis < x.rank(); ++axis) {
     const bool r = reduced[static_cast<std::size_t>(axis)];
     if (x.shape()[axis] == 1) continue;
@@ -29,28 +30,29 @@ template <class T> void sum_groups(const Tensor& x, const Reduced& reduced, doub
     } else {
       groups.push_back(x.shape()[axis]);
       gone.push_back(r);
+      first.push_back(axis);
     }
   }
+  first.push_back(x.rank());
   auto passes = std::count(gone.begin(), gone.end(), true);
-  if (passes == 0) { // nothing to add up: scale the copy
-    const AxisSplit all{x.numel(), 1, 1};
-    return reduce::sum_axis(x.data<T>(), all, factor, y.mutable_data<T>());
-  }
+  // Where there is nothing to add up, the copy is scaled.
+  if (passes == 0) return reduce::sum_axes(packed(x), x.rank(), x.rank(), factor, y.mutable_data<T>());
   Tensor held = x;
   for (int g = groups.rank() - 1; g >= 0; --g) {
-    if (!gone[static_cast<std::size_t>(g)]) continue;
-    const AxisSplit split = split_at(groups, g);
-    const bool last = --passes == 0;
-    Tensor target = last ? y : Tensor::empty({split.outer, split.inner}, x.dtype());
-    reduce::sum_axis(held.data<T>(), split, last ? factor : 1.0, target.mutable_data<T>());
+    const auto at = static_cast<std::size_t>(g);
+    if (!gone[at]) continue;
     groups[g] = 1;
+    const bool last = --passes == 0;
+    Tensor target = last ? y : Tensor::empty(groups, x.dtype());
+    reduce::sum_axes(held, first[at], first[at + 1], last ? factor : 1.0, target.mutable_data<T>());
     held = target;
+    std::iota(first.begin(), first.end(), 0);
   }
 }
 
 void run_sum(const Tensor& x, const Reduced& reduced, double factor, Tensor& y) {
   if (y.numel() == 0) return;
-  visit_floating(x.dtype(), [&]<class T>() { sum_groups<T>(packed(x), reduced, factor, y); });
+  visit_floating(x.dtype(), [&]<class T>() { sum_groups<T>(x, reduced, factor, y); });
 }
 
 /// One sum over all reduced axes at once. Leading axes are summed in place; others are brought to the end first.

@@ -6,6 +6,7 @@
 #include "core/ops/list.h"
 #include "core/ops/views/converted.h"
 #include "core/ops/views/movement.h"
+#include "core/ops/views/round_to_bf16.h"
 #include "core/ops/views/strided_copy.h"
 #include "core/strided.h"
 #include "core/threads/parallel.h"
@@ -56,7 +57,10 @@ void cast_cpu(const OpArgs& a, std::span<Tensor> out) {
       const From* from = x.data<From>();
       To* to = out[0].mutable_data<To>("cast");
       parallel::for_each(x.numel(), 16384, [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) to[i] = converted<To>(from[i]);
+        if constexpr (std::is_same_v<From, float> && std::is_same_v<To, BFloat16>)
+          round_to_bf16(from + begin, end - begin, to + begin);
+        else
+          for (std::int64_t i = begin; i < end; ++i) to[i] = converted<To>(from[i]);
       });
     });
   });

@@ -97,6 +97,8 @@ template <class T> void copy_run(T* dst, std::int64_t dst_step, const T* src, st
     std::memcpy(dst, src, static_cast<std::size_t>(n) * sizeof(T));
   } else if (dst_step == 1 && src_step == 0) {
     std::fill(dst, dst + n, *src);
+  } else if (dst_step == 1 && src_step == -1) {
+    for (std::int64_t i = 0; i < n; ++i) dst[i] = src[-i];
   } else {
     for (std::int64_t i = 0; i < n; ++i) dst[i * dst_step] = src[i * src_step];
   }
