@@ -114,7 +114,8 @@ template <class T> skinny_gemm::Operands<T> skinny_of(const gemm::Product<T>& p)
 template <class T> void skinny_tiled(const gemm::Product<T>& whole, FunctionRef<void(const Tile&)> after) {
   const skinny_gemm::Operands<T> p = skinny_of(whole);
   constexpr std::int64_t bytes = std::int64_t{1} << 18;
-  constexpr std::int64_t fewest_columns = 256; // of a B that lies row by row: shorter runs are slow to read
+  // Of a B that lies row by row: runs shorter than a page are slow to read.
+  const std::int64_t fewest_columns = std::clamp<std::int64_t>(whole.n / 4, 256, 1024);
   const std::int64_t grain = std::max(parallel::grain_for_bytes(p.k * static_cast<std::int64_t>(sizeof(T)), bytes),
                                       whole.b.transposed ? 1 : fewest_columns);
   parallel::for_each(whole.n, grain, [&](std::int64_t begin, std::int64_t end) {

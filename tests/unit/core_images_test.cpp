@@ -60,6 +60,32 @@ TEST_CASE("conv2d is a product with unfolded windows") {
   CHECK(relative_error(y.reshape(Shape{3, 8, -1}), matmul(w.reshape(Shape{8, 60}), columns)) < 1e-13);
 }
 
+TEST_CASE("conv2d of wide windows is a product with unfolded windows, with one group or several") {
+  struct Case {
+    Shape x, w;
+    Conv2dOptions options;
+  };
+  const Case cases[] = {{{2, 30, 41, 53}, {11, 30, 3, 3}, {.padding = 1}},
+                        {{1, 3, 70, 90}, {6, 3, 7, 7}, {.stride = 2, .padding = 3}},
+                        {{1, 50, 20, 60}, {5, 50, 3, 4}, {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}}},
+                        {{1, 90, 9, 30}, {8, 45, 3, 3}, {.padding = 1, .groups = 2}}};
+  for (const Case& c : cases) {
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      const std::int64_t groups = c.options.groups, outputs = c.w[0] / groups, images = c.x[0];
+      const Tensor x = random_normal(c.x, {5, 9}, 0.0, 1.0, DType::f64).to(dtype);
+      const Tensor w = random_normal(c.w, {5, 10}, 0.0, 1.0, DType::f64).to(dtype);
+      const Tensor b = random_normal({c.w[0]}, {5, 11}, 0.0, 1.0, DType::f64).to(dtype);
+      const Tensor y = conv2d(x, w, b, c.options);
+      const Size2 kernel{c.w[2], c.w[3]};
+      const Tensor windows = unfold(x.to(DType::f64), kernel, c.options.stride, c.options.padding, c.options.dilation);
+      const Tensor columns = windows.reshape({images, groups, c.w[1] * c.w[2] * c.w[3], windows.size(2)});
+      const Tensor product = matmul(w.to(DType::f64).reshape({groups, outputs, -1}), columns);
+      const Tensor wanted = product.reshape({images, c.w[0], -1}) + b.to(DType::f64).reshape({c.w[0], 1});
+      CHECK(relative_error(y.to(DType::f64).reshape(wanted.shape()), wanted) < (dtype == DType::f32 ? 1e-6 : 1e-14));
+    }
+  }
+}
+
 TEST_CASE("conv2d over patches is patchify and a product") {
   const Tensor x = normal({2, 3, 32, 48}, 3);
   const Tensor w = normal({20, 3, 8, 8}, 4);

@@ -34,7 +34,9 @@ const Case cases[] = {{"a mask for each head", {2, 4, 33, 8}, {2, 4, 65, 8}, {2,
                       {"a mask shared by the batch", {40, 2, 9, 4}, {40, 2, 9, 4}, {2, 9, 9}, false},
                       {"a mask of keys, causal", {3, 2, 70, 8}, {3, 2, 130, 8}, {3, 1, 1, 130}, true},
                       {"causal, four tiles", {2, 8, 250, 16}, {2, 8, 250, 16}, {}, true},
+                      {"three blocks of keys, two tiles", {1, 2, 300, 8}, {1, 2, 310, 8}, {1, 1, 310}, false},
                       {"causal, more queries than keys", {1, 2, 150, 8}, {1, 2, 40, 8}, {}, true},
+                      {"causal, two tiles, of which one sees nothing", {1, 1, 520, 8}, {1, 1, 100, 8}, {}, true},
                       {"one token beside a cache", {2, 6, 1, 8}, {2, 2, 77, 8}, {}, true},
                       {"groups of three heads, a mask", {2, 6, 20, 8}, {2, 2, 20, 8}, {20, 20}, false},
                       {"groups of two heads, causal", {2, 8, 130, 8}, {2, 4, 130, 8}, {}, true}};
@@ -115,6 +117,27 @@ TEST_CASE("attention: a query that sees nothing gives 0 and no gradient, by ever
     for (int j = 4; j < 12; ++j) CHECK(gradients[0].data<double>()[j] != 0.0);
     for (int j = 0; j < 20; ++j) CHECK(std::isfinite(gradients[1].data<double>()[j]));
   }
+}
+
+TEST_CASE("attention: the first keys of a query are hidden, and then the largest score rises from block to block") {
+  const std::int64_t keys = 700;
+  const Tensor q = Tensor::ones({3, 4}), k = Tensor::ones({keys, 4}), v = normal({keys, 5}, 51, DType::f32);
+  Tensor mask = Tensor::zeros({3, keys});
+  float* const added = mask.mutable_data<float>("test");
+  for (std::int64_t j = 0; j < keys; ++j) {
+    added[j] = j < 400 ? -std::numeric_limits<float>::infinity() : 0.0F;
+    added[keys + j] = 0.5F * static_cast<float>(j); // the last keys outweigh the others
+    added[2 * keys + j] = -std::numeric_limits<float>::infinity();
+  }
+  const auto out = call(scaled_dot_product_attention_op, {q, k, v, mask}, {});
+  const auto wide = call(scaled_dot_product_attention_op,
+                         {q.to(DType::f64), k.to(DType::f64), v.to(DType::f64), mask.to(DType::f64)}, {});
+  CHECK(relative_error(out[0].to(DType::f64), wide[0]) < 1e-6);
+  CHECK(relative_error(out[0].slice(0, 0, 1), mean(v.slice(0, 400, keys), {0}, true)) < 1e-6);
+  CHECK(out[1].data<float>()[0] == doctest::Approx(2.0 + std::log(300.0)));
+  CHECK(out[1].data<float>()[1] == doctest::Approx(2.0 + 0.5 * 699 - std::log(1.0 - std::exp(-0.5))));
+  CHECK(out[1].data<float>()[2] == 0.0F);
+  for (int j = 10; j < 15; ++j) CHECK(out[0].data<float>()[j] == 0.0F);
 }
 
 TEST_CASE("masked_softmax: rows of minus infinity are 0, a NaN stays one") {

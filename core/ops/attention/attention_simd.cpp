@@ -16,6 +16,7 @@ namespace {
 using attention_kernels::Ahead;
 using attention_kernels::Mask;
 using attention_kernels::Rows;
+using attention_kernels::RunningSoftmax;
 using attention_kernels::TileMask;
 
 /// s_j += mask_j
@@ -44,30 +45,65 @@ template <class T> HWY_INLINE bool SeesNothing(const T* s, std::size_t n, T larg
   return n == 0 || (largest == -std::numeric_limits<T>::infinity() && !std::isnan(RowSum(s, n)));
 }
 
-template <class T>
-void SoftmaxTile(T* s, std::int64_t rows, std::size_t keys, T* lse, const TileMask<T>& hides, const Ahead& ahead) {
+template <class T> void SoftmaxTile(T* s, std::int64_t rows, std::size_t keys, const TileMask<T>& hides) {
   const bool masked = hides.any();
   for (std::int64_t r = 0; r < rows; ++r, s += keys) {
-    ahead.touch(r, 0, Ahead::most);
     const std::size_t seen = MaskRow(s, r, keys, hides);
     const T largest = RowMax(s, seen);
     if (masked && SeesNothing(s, seen, largest)) {
       std::fill_n(s, keys, T{0});
-      lse[r] = T{0};
       continue;
     }
     const T total = RowExpSum<true>(s, s, seen, largest);
     RowScale(s, s, seen, T{1} / total);
     std::fill(s + seen, s + keys, T{0});
-    lse[r] = largest + std::log(total);
   }
 }
 
 template <class T>
-void ProbabilityTile(T* s, std::int64_t rows, std::size_t keys, const T* lse, const TileMask<T>& hides,
+void RunningSoftmaxTile(Rows<T> tile, std::int64_t rows, std::size_t keys, const RunningSoftmax<T>& so_far, Rows<T> y,
+                        std::size_t value_dim, const TileMask<T>& hides, const Ahead& ahead) {
+  constexpr T nothing = -std::numeric_limits<T>::infinity();
+  const bool masked = hides.any();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    ahead.touch(r, 0, Ahead::most);
+    T* const s = tile.data + r * tile.ld;
+    const std::size_t seen = MaskRow(s, r, keys, hides);
+    const T before = so_far.largest[r], found = RowMax(s, seen), largest = std::max(before, found);
+    if (masked && SeesNothing(s, seen, found)) {
+      std::fill_n(s, keys, T{0});
+      continue;
+    }
+    const T total = RowExpSum<true>(s, s, seen, largest);
+    std::fill(s + seen, s + keys, T{0});
+    if (before != nothing && before != largest) {
+      const T factor = std::exp(before - largest);
+      so_far.total[r] *= factor;
+      RowScale(y.data + r * y.ld, y.data + r * y.ld, value_dim, factor);
+    }
+    so_far.largest[r] = largest;
+    so_far.total[r] += total;
+  }
+}
+
+template <class T>
+void FinishSoftmax(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::size_t value_dim) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    if (all.total[r] == T{0}) { // y is 0
+      all.largest[r] = T{0};
+      continue;
+    }
+    RowScale(y.data + r * y.ld, y.data + r * y.ld, value_dim, T{1} / all.total[r]);
+    all.largest[r] += std::log(all.total[r]);
+  }
+}
+
+template <class T>
+void ProbabilityTile(Rows<T> tile, std::int64_t rows, std::size_t keys, const T* lse, const TileMask<T>& hides,
                      const Ahead& ahead) {
-  for (std::int64_t r = 0; r < rows; ++r, s += keys) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     ahead.touch(r, 0, 3);
+    T* const s = tile.data + r * tile.ld;
     const std::size_t seen = MaskRow(s, r, keys, hides);
     RowExp(s, s, seen, lse[r]);
     std::fill(s + seen, s + keys, T{0});
@@ -75,25 +111,33 @@ void ProbabilityTile(T* s, std::int64_t rows, std::size_t keys, const T* lse, co
 }
 
 template <class T>
-void ScoreGradientTile(const T* s, T* ds, std::int64_t rows, std::size_t keys, Rows<const T> g, Rows<const T> y,
-                       std::size_t value_dim, const T* dlse, const Ahead& ahead) {
-  for (std::int64_t r = 0; r < rows; ++r, s += keys, ds += keys) {
+void ScoreGradientTile(Rows<const T> s, Rows<T> ds, std::int64_t rows, std::size_t keys, Rows<const T> g,
+                       Rows<const T> y, std::size_t value_dim, const T* dlse, const Ahead& ahead) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     ahead.touch(r, 3, Ahead::most);
     const T delta = RowDot(g.data + r * g.ld, y.data + r * y.ld, value_dim) - (dlse ? dlse[r] : T{0});
-    RowWeighShifted(s, ds, ds, keys, delta);
+    T* const gradient = ds.data + r * ds.ld;
+    RowWeighShifted(s.data + r * s.ld, gradient, gradient, keys, delta);
   }
 }
 
 #define EG_TILE_KERNELS(SUFFIX, T)                                                                                     \
-  void Softmax##SUFFIX(T* s, std::int64_t rows, std::size_t keys, T* lse, const TileMask<T>& m, const Ahead& ahead) {  \
-    SoftmaxTile(s, rows, keys, lse, m, ahead);                                                                         \
+  void Softmax##SUFFIX(T* s, std::int64_t rows, std::size_t keys, const TileMask<T>& m) {                              \
+    SoftmaxTile(s, rows, keys, m);                                                                                     \
   }                                                                                                                    \
-  void Probability##SUFFIX(T* s, std::int64_t rows, std::size_t keys, const T* lse, const TileMask<T>& m,              \
+  void RunningSoftmax##SUFFIX(Rows<T> s, std::int64_t rows, std::size_t keys, const RunningSoftmax<T>& so_far,         \
+                              Rows<T> y, std::size_t value_dim, const TileMask<T>& m, const Ahead& ahead) {            \
+    RunningSoftmaxTile(s, rows, keys, so_far, y, value_dim, m, ahead);                                                 \
+  }                                                                                                                    \
+  void FinishSoftmax##SUFFIX(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::size_t value_dim) {      \
+    FinishSoftmax(all, rows, y, value_dim);                                                                            \
+  }                                                                                                                    \
+  void Probability##SUFFIX(Rows<T> s, std::int64_t rows, std::size_t keys, const T* lse, const TileMask<T>& m,         \
                            const Ahead& ahead) {                                                                       \
     ProbabilityTile(s, rows, keys, lse, m, ahead);                                                                     \
   }                                                                                                                    \
-  void ScoreGradient##SUFFIX(const T* s, T* ds, std::int64_t rows, std::size_t keys, Rows<const T> g, Rows<const T> y, \
-                             std::size_t value_dim, const T* dlse, const Ahead& ahead) {                               \
+  void ScoreGradient##SUFFIX(Rows<const T> s, Rows<T> ds, std::int64_t rows, std::size_t keys, Rows<const T> g,        \
+                             Rows<const T> y, std::size_t value_dim, const T* dlse, const Ahead& ahead) {              \
     ScoreGradientTile(s, ds, rows, keys, g, y, value_dim, dlse, ahead);                                                \
   }
 EG_TILE_KERNELS(F32, float)
@@ -109,18 +153,26 @@ HWY_AFTER_NAMESPACE();
 namespace eg {
 
 #define EG_TILE_ENTRIES(SUFFIX, T)                                                                                     \
-  template <>                                                                                                          \
-  void softmax_tile<T>(T * s, std::int64_t rows, std::int64_t keys, T * lse, const TileMask<T>& m,                     \
-                       const Ahead& ahead) {                                                                           \
-    HWY_DYNAMIC_DISPATCH(Softmax##SUFFIX)(s, rows, static_cast<std::size_t>(keys), lse, m, ahead);                     \
+  template <> void softmax_tile<T>(T * s, std::int64_t rows, std::int64_t keys, const TileMask<T>& m) {                \
+    HWY_DYNAMIC_DISPATCH(Softmax##SUFFIX)(s, rows, static_cast<std::size_t>(keys), m);                                 \
   }                                                                                                                    \
   template <>                                                                                                          \
-  void probability_tile<T>(T * s, std::int64_t rows, std::int64_t keys, const T* lse, const TileMask<T>& m,            \
+  void running_softmax_tile<T>(Rows<T> s, std::int64_t rows, std::int64_t keys, const RunningSoftmax<T>& so_far,       \
+                               Rows<T> y, std::int64_t value_dim, const TileMask<T>& m, const Ahead& ahead) {          \
+    HWY_DYNAMIC_DISPATCH(RunningSoftmax##SUFFIX)                                                                       \
+    (s, rows, static_cast<std::size_t>(keys), so_far, y, static_cast<std::size_t>(value_dim), m, ahead);               \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void finish_softmax<T>(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::int64_t value_dim) {         \
+    HWY_DYNAMIC_DISPATCH(FinishSoftmax##SUFFIX)(all, rows, y, static_cast<std::size_t>(value_dim));                    \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void probability_tile<T>(Rows<T> s, std::int64_t rows, std::int64_t keys, const T* lse, const TileMask<T>& m,        \
                            const Ahead& ahead) {                                                                       \
     HWY_DYNAMIC_DISPATCH(Probability##SUFFIX)(s, rows, static_cast<std::size_t>(keys), lse, m, ahead);                 \
   }                                                                                                                    \
   template <>                                                                                                          \
-  void score_gradient_tile<T>(const T* s, T* ds, std::int64_t rows, std::int64_t keys, Rows<const T> g,                \
+  void score_gradient_tile<T>(Rows<const T> s, Rows<T> ds, std::int64_t rows, std::int64_t keys, Rows<const T> g,      \
                               Rows<const T> y, std::int64_t value_dim, const T* dlse, const Ahead& ahead) {            \
     HWY_DYNAMIC_DISPATCH(ScoreGradient##SUFFIX)                                                                        \
     (s, ds, rows, static_cast<std::size_t>(keys), g, y, static_cast<std::size_t>(value_dim), dlse, ahead);             \
@@ -128,6 +180,10 @@ namespace eg {
 
 HWY_EXPORT(SoftmaxF32);
 HWY_EXPORT(SoftmaxF64);
+HWY_EXPORT(RunningSoftmaxF32);
+HWY_EXPORT(RunningSoftmaxF64);
+HWY_EXPORT(FinishSoftmaxF32);
+HWY_EXPORT(FinishSoftmaxF64);
 HWY_EXPORT(ProbabilityF32);
 HWY_EXPORT(ProbabilityF64);
 HWY_EXPORT(ScoreGradientF32);

@@ -6,30 +6,41 @@
 #include "core/threads/parallel.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
 namespace eg::attention_kernels {
 namespace {
 
-/// How the queries of a head are cut, which depends on the extents alone, and what holds on the thread that shares the
+/// How the scores of a head are cut, which depends on the extents alone, and what holds on the thread that shares the
 /// heads out.
 struct Plan {
   std::int64_t tile_rows = 1; ///< queries in one tile
   std::int64_t tiles = 0;     ///< tiles of one head
+  std::int64_t block_keys = 1;
+  std::int64_t ld = 1; ///< of a block of scores
   MatmulPrecision products = eg::matmul_precision();
 };
 
-template <class T> Plan plan_for(const Extents& e) {
-  constexpr std::int64_t score_bytes = 192 * 1024; // of a second-level cache of 1 MiB, beside q, k, v and y
-  constexpr std::int64_t least_rows = 32;          // below, the product with k is not worth its packing
-  constexpr std::int64_t causal_rows = 64;         // more rows would compute more scores above the diagonal
-  const std::int64_t row_bytes = std::max<std::int64_t>(e.keys, 1) * static_cast<std::int64_t>(sizeof(T));
-  std::int64_t most = std::max(score_bytes / row_bytes, least_rows);
-  if (e.causal) most = std::min(most, causal_rows);
+/// Each side of a block is packed again for each block on the other one, so blocks are large; their scores, operands
+/// and results stay in a second-level cache. How keys are cut does not depend on the number of heads, so that neither
+/// do the bits. tasks: how many tiles there should be at least.
+template <class T> Plan plan_for(const Extents& e, std::int64_t tasks) {
+  constexpr std::int64_t fewest_rows = 64, most_rows = 256;
+  constexpr std::int64_t vector = 64 / sizeof(T);
+  const std::int64_t score_bytes = (e.causal ? 64 : 256) * 1024; // more would compute more scores above the diagonal
+  const auto pieces = [](std::int64_t extent, std::int64_t most) { return (extent + most - 1) / most; };
+  const auto even_piece = [&](std::int64_t extent, std::int64_t most) {
+    return std::max<std::int64_t>(pieces(extent, std::max<std::int64_t>(pieces(extent, most), 1)), 1);
+  };
+  const std::int64_t rows = std::clamp<std::int64_t>(e.queries, 1, most_rows);
   Plan plan;
-  plan.tiles = (e.queries + most - 1) / most;
-  if (plan.tiles > 0) plan.tile_rows = (e.queries + plan.tiles - 1) / plan.tiles;
+  plan.tile_rows = even_piece(e.queries, std::clamp(e.heads * e.queries / tasks, fewest_rows, most_rows));
+  plan.tiles = pieces(e.queries, plan.tile_rows);
+  const std::int64_t keys = even_piece(e.keys, score_bytes / static_cast<std::int64_t>(sizeof(T)) / rows);
+  plan.block_keys = pieces(keys, vector) * vector;
+  plan.ld = plan.block_keys + vector; // so that rows do not share a place in the first-level cache
   return plan;
 }
 
@@ -60,7 +71,7 @@ private:
 
 template <class T> blas::Matrix<T> plain(Rows<const T> m) { return {m.data, m.ld, false}; }
 template <class T> blas::Matrix<T> flipped(Rows<const T> m) { return {m.data, m.ld, true}; }
-template <class T> Rows<const T> rows_from(Rows<const T> m, std::int64_t row) { return {m.data + row * m.ld, m.ld}; }
+template <class T> Rows<T> rows_from(Rows<T> m, std::int64_t row) { return {m.data + row * m.ld, m.ld}; }
 
 /// The queries of one tile and the keys that they see.
 struct Tile {
@@ -69,11 +80,25 @@ struct Tile {
   Tile(const Extents& e, const Plan& plan, std::int64_t first)
       : row(first), rows(std::min(plan.tile_rows, e.queries - first)),
         keys(e.causal ? std::clamp<std::int64_t>(e.seen_by(first + rows - 1), 0, e.keys) : e.keys) {}
+};
+
+/// The keys of a tile from `first` on. Queries that see none of them are left out, but not of the first block, which
+/// sets what the others add to.
+struct Block {
+  std::int64_t row, rows, col, keys;
+
+  Block(const Extents& e, const Plan& plan, const Tile& tile, std::int64_t first)
+      : row(tile.row), rows(tile.rows), col(first), keys(std::min(plan.block_keys, tile.keys - first)) {
+    if (!e.causal || col == 0) return;
+    const std::int64_t blind = std::clamp<std::int64_t>(col + 1 - e.seen_by(row), 0, rows);
+    row += blind;
+    rows -= blind;
+  }
 
   template <class T> TileMask<T> mask(const Extents& e, const Mask<T>& of_head) const {
     Mask<T> moved = of_head;
-    if (moved.data != nullptr) moved.data += row * moved.row;
-    return {moved, e.causal, e.seen_by(row)};
+    if (moved.data != nullptr) moved.data += row * moved.row + col * moved.column;
+    return {moved, e.causal, e.seen_by(row) - col};
   }
 };
 
@@ -99,32 +124,41 @@ template <class T> Ahead ahead_of(const Extents& e, const BackwardHead<T>& head)
   return ahead;
 }
 
+template <class T> struct ForwardScratch { T *s, *total; };
+
 template <class T>
-void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head, std::int64_t index, T* s,
-                  const Ahead& ahead) {
+void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head, std::int64_t index,
+                  const ForwardScratch<T>& scratch, const Ahead& ahead) {
   const Tile tile(e, plan, index * plan.tile_rows);
-  const Rows<T> y = {head.y.data + tile.row * head.y.ld, head.y.ld};
-  if (tile.keys == 0) {
-    zero(y, tile.rows, e.value_dim);
-    std::fill_n(head.lse + tile.row, tile.rows, T{0});
-    return;
+  const Rows<T> whole = rows_from(head.y, tile.row);
+  if (tile.keys == 0) zero(whole, tile.rows, e.value_dim);
+  const RunningSoftmax<T> all{head.lse + tile.row, scratch.total};
+  std::fill_n(all.largest, tile.rows, -std::numeric_limits<T>::infinity());
+  std::fill_n(all.total, tile.rows, T{0});
+  for (std::int64_t col = 0; col < tile.keys; col += plan.block_keys) {
+    const Block b(e, plan, tile, col);
+    const Rows<T> s{scratch.s, plan.ld}, y = rows_from(head.y, b.row);
+    blas::gemm<T>(b.rows, b.keys, e.head_dim, static_cast<T>(e.scale), plain(rows_from(head.q, b.row)),
+                  flipped(rows_from(head.k, col)), T{0}, s.data, s.ld, plan.products);
+    const std::int64_t skipped = b.row - tile.row;
+    running_softmax_tile<T>(s, b.rows, b.keys, {all.largest + skipped, all.total + skipped}, y, e.value_dim,
+                            b.mask(e, head.mask), col == 0 ? ahead : Ahead{});
+    blas::gemm<T>(b.rows, e.value_dim, b.keys, T{1}, {s.data, s.ld, false}, plain(rows_from(head.v, col)), T(col > 0),
+                  y.data, y.ld, plan.products);
   }
-  blas::gemm<T>(tile.rows, tile.keys, e.head_dim, static_cast<T>(e.scale), plain(rows_from(head.q, tile.row)),
-                flipped(head.k), T{0}, s, tile.keys, plan.products);
-  softmax_tile<T>(s, tile.rows, tile.keys, head.lse + tile.row, tile.mask(e, head.mask), ahead);
-  blas::gemm<T>(tile.rows, e.value_dim, tile.keys, T{1}, {s, tile.keys, false}, plain(head.v), T{0}, y.data, y.ld,
-                plan.products);
+  finish_softmax<T>(all, tile.rows, whole, e.value_dim);
 }
 
-/// Adds a tile of score gradients to the gradient of a mask, over what it repeats.
-template <class T> void add_to_mask(const Tile& tile, const T* ds, const MaskGradient<T>& gradient, T* dmask) {
-  for (std::int64_t r = 0; r < tile.rows; ++r, ds += tile.keys) {
-    T* const to = dmask + (tile.row + r) * gradient.row;
+/// Adds a block of score gradients to the gradient of a mask, over what it repeats.
+template <class T> void add_to_mask(const Block& b, Rows<const T> ds, const MaskGradient<T>& gradient, T* dmask) {
+  for (std::int64_t r = 0; r < b.rows; ++r) {
+    const T* const row = ds.data + r * ds.ld;
+    T* const to = dmask + (b.row + r) * gradient.row + b.col * gradient.column;
     if (gradient.column == 1) {
-      for (std::int64_t j = 0; j < tile.keys; ++j) to[j] += ds[j];
+      for (std::int64_t j = 0; j < b.keys; ++j) to[j] += row[j];
     } else {
       T total = 0;
-      for (std::int64_t j = 0; j < tile.keys; ++j) total += ds[j];
+      for (std::int64_t j = 0; j < b.keys; ++j) total += row[j];
       *to += total;
     }
   }
@@ -144,26 +178,28 @@ void backward_head(const Extents& e, const Plan& plan, const BackwardHead<T>& he
   }
   for (std::int64_t row = 0; row < e.queries; row += plan.tile_rows) {
     const Tile tile(e, plan, row);
-    const Rows<T> dq = {head.dq.data + row * head.dq.ld, head.dq.ld};
-    if (tile.keys == 0) {
-      zero(dq, tile.rows, e.head_dim);
-      continue;
+    if (tile.keys == 0) zero(rows_from(head.dq, row), tile.rows, e.head_dim);
+    const T sets = first && row == 0 && !e.causal ? T{0} : T{1}; // dk and dv gather the tiles in order
+    for (std::int64_t col = 0; col < tile.keys; col += plan.block_keys) {
+      const Block b(e, plan, tile, col);
+      const auto q = rows_from(head.q, b.row), y = rows_from(head.y, b.row), g = rows_from(head.g, b.row);
+      const auto k = rows_from(head.k, col), v = rows_from(head.v, col);
+      const Rows<T> dq = rows_from(head.dq, b.row), dk = rows_from(head.dk, col), dv = rows_from(head.dv, col);
+      const Rows<T> s{scratch.s, plan.ld}, ds{scratch.ds, plan.ld};
+      const Ahead& next = row == 0 && col == 0 ? ahead : Ahead{};
+      blas::gemm<T>(b.rows, b.keys, e.head_dim, scale, plain(q), flipped(k), T{0}, s.data, s.ld, plan.products);
+      probability_tile<T>(s, b.rows, b.keys, head.lse + b.row, b.mask(e, head.mask), next);
+      blas::gemm<T>(b.keys, e.value_dim, b.rows, T{1}, {s.data, s.ld, true}, plain(g), sets, dv.data, dv.ld,
+                    plan.products);
+      blas::gemm<T>(b.rows, b.keys, e.value_dim, T{1}, plain(g), flipped(v), T{0}, ds.data, ds.ld, plan.products);
+      score_gradient_tile<T>({s.data, s.ld}, ds, b.rows, b.keys, g, y, e.value_dim,
+                             head.dlse ? head.dlse + b.row : nullptr, next);
+      if (scratch.dmask) add_to_mask<T>(b, {ds.data, ds.ld}, gradient, scratch.dmask + head.dmask_offset);
+      blas::gemm<T>(b.rows, e.head_dim, b.keys, scale, {ds.data, ds.ld, false}, plain(k), T(col > 0), dq.data, dq.ld,
+                    plan.products);
+      blas::gemm<T>(b.keys, e.head_dim, b.rows, scale, {ds.data, ds.ld, true}, plain(q), sets, dk.data, dk.ld,
+                    plan.products);
     }
-    const T beta = first && row == 0 && !e.causal ? T{0} : T{1}; // dk and dv gather the tiles in order
-    const auto q = rows_from(head.q, row), y = rows_from(head.y, row), g = rows_from(head.g, row);
-    const std::int64_t rows = tile.rows, keys = tile.keys;
-    blas::gemm<T>(rows, keys, e.head_dim, scale, plain(q), flipped(head.k), T{0}, scratch.s, keys, plan.products);
-    probability_tile<T>(scratch.s, rows, keys, head.lse + row, tile.mask(e, head.mask), row == 0 ? ahead : Ahead{});
-    blas::gemm<T>(keys, e.value_dim, rows, T{1}, {scratch.s, keys, true}, plain(g), beta, head.dv.data, head.dv.ld,
-                  plan.products);
-    blas::gemm<T>(rows, keys, e.value_dim, T{1}, plain(g), flipped(head.v), T{0}, scratch.ds, keys, plan.products);
-    score_gradient_tile<T>(scratch.s, scratch.ds, rows, keys, g, y, e.value_dim, head.dlse ? head.dlse + row : nullptr,
-                           row == 0 ? ahead : Ahead{});
-    if (scratch.dmask) add_to_mask(tile, scratch.ds, gradient, scratch.dmask + head.dmask_offset);
-    blas::gemm<T>(rows, e.head_dim, keys, scale, {scratch.ds, keys, false}, plain(head.k), T{0}, dq.data, dq.ld,
-                  plan.products);
-    blas::gemm<T>(keys, e.head_dim, rows, scale, {scratch.ds, keys, true}, plain(q), beta, head.dk.data, head.dk.ld,
-                  plan.products);
   }
 }
 
@@ -204,28 +240,29 @@ private:
 } // namespace
 
 template <class T> void forward(const Extents& e, FunctionRef<ForwardHead<T>(std::int64_t)> head) {
-  const Plan plan = plan_for<T>(e);
+  const Plan plan = plan_for<T>(e, 16);
   const double flops = flops_of_product(plan.tile_rows, e.keys, e.head_dim + e.value_dim);
-  const std::int64_t scores = plan.tile_rows * e.keys;
+  const std::int64_t scores = plan.tile_rows * plan.ld;
   std::int64_t grain = grain_for(flops);
   if (e.causal && e.heads >= 8) grain = std::max(grain, plan.tiles); // whole heads, whose tiles differ in size
   using S = Scratch<T>;
-  ScratchPool pool(parallel::chunks(e.heads * plan.tiles, grain), S::bytes(scores));
+  ScratchPool pool(parallel::chunks(e.heads * plan.tiles, grain), S::bytes(S::padded(scores) + plan.tile_rows));
   parallel::for_each(e.heads * plan.tiles, grain, [&](std::int64_t begin, std::int64_t end) {
     S scratch(pool);
     T* const s = scratch.take(scores);
+    const ForwardScratch<T> buffers{s, scratch.take(plan.tile_rows)};
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t h = i / plan.tiles;
       const bool last = i % plan.tiles + 1 == plan.tiles;
       const Ahead ahead = last && h + 1 < e.heads ? ahead_of(e, head(h + 1)) : Ahead{};
-      forward_tile(e, plan, head(h), i % plan.tiles, s, ahead);
+      forward_tile(e, plan, head(h), i % plan.tiles, buffers, ahead);
     }
   });
 }
 
 template <class T>
 void backward(const Extents& e, FunctionRef<BackwardHead<T>(std::int64_t)> head, const MaskGradient<T>& dmask) {
-  const Plan plan = plan_for<T>(e);
+  const Plan plan = plan_for<T>(e, 1);
   if (e.queries == 0) { // no tile would clear them
     for (std::int64_t h = 0; h < e.heads; h += e.group) {
       const BackwardHead<T> one = head(h);
@@ -241,7 +278,7 @@ void backward(const Extents& e, FunctionRef<BackwardHead<T>(std::int64_t)> head,
   std::int64_t grain = grain_for(flops);
   if (dmask.data != nullptr && dmask.shared) grain = std::max(grain, (groups + most_sums - 1) / most_sums);
   MaskSums<T> sums(dmask, parallel::chunks(groups, grain));
-  const std::int64_t scores = plan.tile_rows * e.keys;
+  const std::int64_t scores = plan.tile_rows * plan.ld;
   using S = Scratch<T>;
   ScratchPool pool(parallel::chunks(groups, grain), S::bytes(2 * S::padded(scores)));
   parallel::for_each(groups, grain, [&](std::int64_t begin, std::int64_t end) {

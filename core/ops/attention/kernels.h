@@ -61,13 +61,13 @@ template <class T> struct BackwardHead {
 };
 
 /// y = softmax(E) v and lse = log sum exp(E) per query, E = scale q k^T + mask, for every head, on all threads. Scores
-/// exist for one tile of queries at a time, in scratch that stays in cache; tiles of hidden keys above the diagonal are
-/// skipped. A query that sees no key gives y = 0 and lse = 0. Needs keys > 0 where there are queries.
+/// exist for one block of queries and keys at a time, in scratch that stays in cache; blocks of hidden keys above the
+/// diagonal are skipped. A query that sees no key gives y = 0 and lse = 0. Needs keys > 0 where there are queries.
 template <class T> void forward(const Extents& extents, FunctionRef<ForwardHead<T>(std::int64_t)> head);
 
 /// With S = exp(E - lse), dS = g v^T, dE = S (dS - rowsum(g y) + dlse):
 /// dq = scale dE k, dk = scale dE^T q, dv = S^T g, dmask = dE summed over what the mask repeats, for every head. S is
-/// computed again tile by tile. Heads of one group add to the same dk and dv, in order.
+/// computed again block by block. Heads of one group add to the same dk and dv, in order.
 template <class T>
 void backward(const Extents& extents, FunctionRef<BackwardHead<T>(std::int64_t)> head,
               const MaskGradient<T>& dmask = {});
@@ -98,7 +98,7 @@ struct Ahead {
   }
 };
 
-// --- tiles of scores, `rows` rows of `keys` packed elements ---
+// --- tiles of scores, `rows` rows of `keys` elements ---
 
 /// What hides keys of a tile: the mask of its first row, and how many keys that row sees when the tile is causal (each
 /// further row sees one more).
@@ -113,17 +113,29 @@ template <class T> struct TileMask {
   }
 };
 
-/// Each row gains its mask and becomes its softmax; lse_r = log sum_j exp(s_rj). Rows that see nothing become 0, their
-/// lse too. Asks for row r of every area of `ahead`.
+/// Each packed row gains its mask and becomes its softmax. Rows that see nothing become 0.
+template <class T> void softmax_tile(T* s, std::int64_t rows, std::int64_t keys, const TileMask<T>& mask);
+
+/// Softmax of rows whose keys come tile by tile, for one element a row: the largest score so far (-infinity at first)
+/// and the sum of exp(score - largest).
+template <class T> struct RunningSoftmax { T *largest, *total; };
+/// Each row gains its mask and becomes exp(s_rj - largest_r), 0 where it is hidden. Where it raises `largest`, what row
+/// r of y [rows, value_dim] has gathered with the earlier one is scaled to the new one. Asks for row r of every area of
+/// `ahead`.
 template <class T>
-void softmax_tile(T* s, std::int64_t rows, std::int64_t keys, T* lse, const TileMask<T>& mask, const Ahead& ahead);
+void running_softmax_tile(Rows<T> s, std::int64_t rows, std::int64_t keys, const RunningSoftmax<T>& so_far, Rows<T> y,
+                          std::int64_t value_dim, const TileMask<T>& mask, const Ahead& ahead);
+/// Behind the last tile: y_r becomes y_r / total_r, and largest_r log sum_j exp(s_rj). Rows that saw nothing become 0.
+template <class T>
+void finish_softmax(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::int64_t value_dim);
+
 /// s_rj = exp(s_rj + mask_rj - lse_r), 0 where it is hidden. Asks for the first three areas of `ahead`.
 template <class T>
-void probability_tile(T* s, std::int64_t rows, std::int64_t keys, const T* lse, const TileMask<T>& mask,
+void probability_tile(Rows<T> s, std::int64_t rows, std::int64_t keys, const T* lse, const TileMask<T>& mask,
                       const Ahead& ahead);
 /// ds_rj = s_rj (ds_rj - delta_r), delta_r = <g_r, y_r> - dlse_r. Asks for the other areas of `ahead`.
 template <class T>
-void score_gradient_tile(const T* s, T* ds, std::int64_t rows, std::int64_t keys, Rows<const T> g, Rows<const T> y,
-                         std::int64_t value_dim, const T* dlse, const Ahead& ahead);
+void score_gradient_tile(Rows<const T> s, Rows<T> ds, std::int64_t rows, std::int64_t keys, Rows<const T> g,
+                         Rows<const T> y, std::int64_t value_dim, const T* dlse, const Ahead& ahead);
 
 } // namespace eg::attention_kernels

@@ -6,6 +6,9 @@
 #include "core/ops/conv/kernels.h"
 #include "core/threads/parallel.h"
 
+#include <algorithm>
+#include <array>
+
 namespace eg::conv {
 namespace {
 
@@ -64,13 +67,15 @@ template <class T> std::size_t bytes_of(const Layout& l, std::int64_t planes) {
   return static_cast<std::size_t>(planes * l.plane() + slack) * sizeof(T);
 }
 
-/// All that windows cover.
-Layout input_layout(const windows::Axes& a) {
-  const auto span = [](const Axis& axis) {
-    return Span{-axis.padding, (axis.count - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1, axis.extent};
+/// All that the windows of a band of rows cover.
+Layout input_layout(const windows::Axes& a, windows::Band band) {
+  const auto span = [](const Axis& axis, std::int64_t first, std::int64_t count) {
+    return Span{axis.first(first), (count - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1, axis.extent};
   };
-  return {span(a.rows), span(a.columns), a.columns.stride};
+  return {span(a.rows, band.begin, band.rows()), span(a.columns, 0, a.columns.count), a.columns.stride};
 }
+/// The same for all rows.
+Layout input_layout(const windows::Axes& a) { return input_layout(a, {0, a.rows.count}); }
 
 /// Where the taps of the first window are, for `channels` planes.
 std::vector<std::int64_t> tap_offsets(const windows::Axes& a, const Layout& l, std::int64_t channels) {
@@ -118,6 +123,29 @@ Span named_windows(const Axis& a, const std::vector<Covering>& list) {
 /// Images times groups that one task takes, by sizes alone.
 std::int64_t chunk_of(std::int64_t work) { return std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, work)); }
 
+/// Whether the lists of coverings and taps are short.
+bool has_short_lists(const windows::Axes& a) {
+  constexpr std::int64_t most = 32;
+  return std::ranges::all_of(std::array{&a.rows, &a.columns}, [](const Axis* axis) {
+    return axis->stride <= most && axis->kernel <= most * most && axis->padding <= most * most;
+  });
+}
+
+/// Rows of windows cut so that the planes of a band take about 1 MiB, or into more where images and groups are too few
+/// to share among threads.
+Bands direct_bands(const Conv& c, std::size_t element) {
+  constexpr double most_bytes = 1 << 20;
+  constexpr std::int64_t pieces = 16, least_rows = 8;
+  const std::int64_t all = std::max<std::int64_t>(c.axes.rows.count, 1),
+                     units = std::max<std::int64_t>(c.images * c.groups, 1);
+  const double bytes = static_cast<double>(c.inputs * input_layout(c.axes).plane()) * static_cast<double>(element);
+  const auto wanted = static_cast<std::int64_t>(std::min(bytes / most_bytes, static_cast<double>(all))) + 1;
+  const std::int64_t count =
+      std::clamp(std::max(wanted, pieces / units), std::int64_t{1}, (all + least_rows - 1) / least_rows);
+  const std::int64_t rows = (all + count - 1) / count;
+  return {(all + rows - 1) / rows, rows, c.axes.rows.count};
+}
+
 /// Padding that takes most of a copy is worth no copy.
 bool is_modest(const Layout& l, const windows::Axes& a) {
   return l.rows.count <= 4 * (a.rows.extent + a.rows.count) + 64 &&
@@ -128,31 +156,48 @@ bool is_modest(const Layout& l, const windows::Axes& a) {
 
 bool suits_direct(const Conv& c) {
   constexpr std::int64_t most = 32; // channels of a group that fill a product of matrices
-  if (c.groups == 1 || c.inputs > most || c.outputs > most) return false;
+  if (c.groups == 1 || c.inputs > most || c.outputs > most || !has_short_lists(c.axes)) return false;
   const windows::Axes& a = c.axes;
-  for (const Axis* axis : {&a.rows, &a.columns}) // so that the lists below are short
-    if (axis->stride > most || axis->kernel > most * most || axis->padding > most * most) return false;
   const Layout gradient{named_windows(a.rows, coverings(a.rows)), named_windows(a.columns, coverings(a.columns)), 1};
   return is_modest(input_layout(a), a) && is_modest(gradient, a);
 }
 
+bool suits_direct_forward(const Conv& c) {
+  constexpr std::int64_t least_columns = 24; // fewer do not fill vectors
+  constexpr std::int64_t most_terms = 1024;  // of one chain, whose rounding grows
+  constexpr std::int64_t least_terms = 64;   // fewer are soon summed, and then stores decide
+  const windows::Axes& a = c.axes;
+  const bool overlap = a.rows.stride < a.rows.kernel && a.columns.stride < a.columns.kernel;
+  return suits_direct(c) || (overlap && a.columns.count >= least_columns && c.depth() >= least_terms &&
+                             c.depth() <= most_terms && has_short_lists(a) && is_modest(input_layout(a), a));
+}
+
 template <class T> void direct_forward(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
   const windows::Axes& a = c.axes;
-  const Layout layout = input_layout(a);
-  const std::vector<std::int64_t> offsets = tap_offsets(a, layout, c.inputs);
-  const std::int64_t width = a.columns.count, units = c.images * c.groups;
-  const std::int64_t chunk = chunk_of(c.outputs * c.depth() * a.windows());
-  ScratchPool pool(parallel::chunks(units, chunk), bytes_of<T>(layout, c.inputs));
+  const Bands bands = direct_bands(c, sizeof(T));
+  const Layout largest = input_layout(a, bands[0]);
+  const std::int64_t width = a.columns.count, units = c.images * c.groups * bands.count;
+  const std::int64_t chunk = chunk_of(c.outputs * c.depth() * bands.rows * width);
+  // Planes of a row of windows that stay in the first-level cache while all outputs are summed from them.
+  constexpr std::int64_t cached = 20 * 1024 / sizeof(T);
+  const std::int64_t channel = a.rows.kernel * largest.phases * largest.width();
+  const std::int64_t piece = std::max<std::int64_t>(cached / channel, 1) * a.taps();
+  ScratchPool pool(parallel::chunks(units, chunk), bytes_of<T>(largest, c.inputs));
   parallel::for_each(units, chunk, [&](std::int64_t begin, std::int64_t end) {
     const ScratchPool::Buffer buffer = pool.take();
     T* planes = reinterpret_cast<T*>(buffer.data());
     for (std::int64_t unit = begin; unit < end; ++unit) {
-      const std::int64_t first = unit % c.groups * c.outputs;
-      copy_padded(layout, c.inputs, x + unit * c.inputs * a.pixels(), planes);
-      for (std::int64_t i = 0; i < a.rows.count; ++i)
-        tap_sums(planes + i * a.rows.stride * layout.width(), offsets.data(), c.depth(), w + first * c.depth(),
-                 c.outputs, bias != nullptr ? bias + first : nullptr, y + unit * c.outputs * a.windows() + i * width,
-                 a.windows(), width);
+      const windows::Band band = bands[unit % bands.count];
+      const std::int64_t slab = unit / bands.count, first = slab % c.groups * c.outputs; // image and group
+      const Layout layout = input_layout(a, band);
+      const std::vector<std::int64_t> offsets = tap_offsets(a, layout, c.inputs);
+      copy_padded(layout, c.inputs, x + slab * c.inputs * a.pixels(), planes);
+      for (std::int64_t i = 0; i < band.rows(); ++i)
+        for (std::int64_t term = 0; term < c.depth(); term += piece)
+          tap_sums<T>({planes + i * a.rows.stride * layout.width(), offsets.data() + term,
+                       std::min(piece, c.depth() - term), w + first * c.depth() + term, c.depth(), c.outputs,
+                       bias != nullptr ? bias + first : nullptr,
+                       y + slab * c.outputs * a.windows() + (band.begin + i) * width, a.windows(), width, term > 0});
     }
   });
 }
@@ -195,11 +240,12 @@ template <class T> void direct_input_backward(const Conv& c, const T* w, const T
             T* line_of_x = to + (row.begin + i * a.rows.stride) * a.columns.extent;
             const T* shifted = planes + i * layout.width();
             if (a.columns.stride == 1) {
-              tap_sums<T>(shifted, offsets.data(), terms, weights, c.inputs, nullptr, line_of_x, a.pixels(),
-                          column.count);
+              tap_sums<T>({shifted, offsets.data(), terms, weights, terms, c.inputs, nullptr, line_of_x, a.pixels(),
+                           column.count});
               continue;
             }
-            tap_sums<T>(shifted, offsets.data(), terms, weights, c.inputs, nullptr, held, column.count, column.count);
+            tap_sums<T>(
+                {shifted, offsets.data(), terms, weights, terms, c.inputs, nullptr, held, column.count, column.count});
             for (std::int64_t channel = 0; channel < c.inputs; ++channel)
               for (std::int64_t j = 0; j < column.count; ++j)
                 line_of_x[channel * a.pixels() + column.begin + j * a.columns.stride] =

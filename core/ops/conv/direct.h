@@ -8,12 +8,23 @@ namespace eg::conv {
 /// Elements behind the planes that `tap_sums` may read.
 inline constexpr std::int64_t slack = 16;
 
-/// y[o * y_step + j] = start_o + sum_k weights[o * terms + k] planes[offsets[k] + j] for j < n: a chain of fused
-/// multiply-adds in the order of k. start_o = start[o], or 0 where start is null. Vectors are read whole: there must be
-/// `slack` numbers behind planes[offsets[k] + n - 1].
-template <class T>
-void tap_sums(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights, std::int64_t outputs,
-              const T* start, T* y, std::int64_t y_step, std::int64_t n);
+/// y[o * y_step + j] = start_o + sum_k weights[o * weight_step + k] planes[offsets[k] + j] for o < outputs, j < n.
+/// start_o is start[o], 0 where start is null, and what y holds where `adds`.
+template <class T> struct TapSum {
+  const T* planes;
+  const std::int64_t* offsets;
+  std::int64_t terms;
+  const T* weights;
+  std::int64_t weight_step, outputs;
+  const T* start;
+  T* y;
+  std::int64_t y_step, n;
+  bool adds = false;
+};
+
+/// Each sum is a chain of fused multiply-adds in the order of k. Vectors are read whole: there must be `slack` numbers
+/// behind planes[offsets[k] + n - 1].
+template <class T> void tap_sums(const TapSum<T>& sums);
 
 /// sums[k] += sum_ij g[i * n + j] planes[offsets[k] + i * row_step + j] for i < rows, j < n. A few hundred products are
 /// added in T, those sums in double.

@@ -11,74 +11,72 @@ HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
 namespace {
 
-/// `outputs` rows by `vectors` vectors of y in registers. `last`: lanes of the last vector that are stored.
+using conv::TapSum;
+
+/// `outputs` rows by `vectors` vectors of y in registers. `last`: lanes of the last vector that count.
 template <int outputs, int vectors, class T>
-HWY_INLINE void TapTile(const T* HWY_RESTRICT planes, const std::int64_t* HWY_RESTRICT offsets, std::int64_t terms,
-                        const T* HWY_RESTRICT weights, const T* start, T* HWY_RESTRICT y, std::int64_t y_step,
-                        std::size_t last) {
+HWY_INLINE void TapTile(const TapSum<T>& p, std::int64_t output, std::int64_t column, std::size_t last) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const T* HWY_RESTRICT planes = p.planes + column;
+  const T* HWY_RESTRICT weights = p.weights + output * p.weight_step;
+  T* HWY_RESTRICT y = p.y + output * p.y_step + column;
   V acc[outputs][vectors];
   HWY_UNROLL(4)
   for (int o = 0; o < outputs; ++o) HWY_UNROLL(8)
-  for (int v = 0; v < vectors; ++v) acc[o][v] = start != nullptr ? hn::Set(d, start[o]) : hn::Zero(d);
-  for (std::int64_t k = 0; k < terms; ++k) {
-    const T* HWY_RESTRICT from = planes + offsets[k];
+  for (int v = 0; v < vectors; ++v) {
+    if (p.adds)
+      acc[o][v] = LoadUpTo(d, y + o * p.y_step + v * lanes, v + 1 < vectors ? static_cast<std::size_t>(lanes) : last);
+    else
+      acc[o][v] = p.start != nullptr ? hn::Set(d, p.start[output + o]) : hn::Zero(d);
+  }
+  for (std::int64_t k = 0; k < p.terms; ++k) {
+    const T* HWY_RESTRICT from = planes + p.offsets[k];
     V x[vectors];
     HWY_UNROLL(8)
     for (int v = 0; v < vectors; ++v) x[v] = hn::LoadU(d, from + v * lanes);
     HWY_UNROLL(4)
     for (int o = 0; o < outputs; ++o) {
-      const V w = hn::Set(d, weights[o * terms + k]);
+      const V w = hn::Set(d, weights[o * p.weight_step + k]);
       HWY_UNROLL(8)
       for (int v = 0; v < vectors; ++v) acc[o][v] = hn::MulAdd(w, x[v], acc[o][v]);
     }
   }
   HWY_UNROLL(4)
   for (int o = 0; o < outputs; ++o) {
-    T* to = y + o * y_step;
+    T* to = y + o * p.y_step;
     HWY_UNROLL(8)
     for (int v = 0; v + 1 < vectors; ++v) hn::StoreU(acc[o][v], d, to + v * lanes);
     StoreUpTo(acc[o][vectors - 1], d, to + (vectors - 1) * lanes, last);
   }
 }
 
-/// The columns behind the last whole tile: `vectors` vectors, the last one perhaps in part.
+/// TapTile of `wanted` vectors, 1 to `vectors`.
 template <int outputs, int vectors, class T>
-void TapRest(std::int64_t wanted, const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights,
-             const T* start, T* y, std::int64_t y_step, std::size_t last) {
-  if constexpr (vectors > 0) {
-    if (wanted == vectors) return TapTile<outputs, vectors>(planes, offsets, terms, weights, start, y, y_step, last);
-    TapRest<outputs, vectors - 1>(wanted, planes, offsets, terms, weights, start, y, y_step, last);
+HWY_INLINE void TapVectors(std::int64_t wanted, const TapSum<T>& p, std::int64_t output, std::int64_t column,
+                           std::size_t last) {
+  if constexpr (vectors > 1)
+    if (wanted < vectors) return TapVectors<outputs, vectors - 1>(wanted, p, output, column, last);
+  TapTile<outputs, vectors>(p, output, column, last);
+}
+
+/// In tiles of at most `vectors` vectors, as even as they can be: a tile of one vector waits for its sums.
+template <int outputs, int vectors, class T> void TapRow(const TapSum<T>& p, std::int64_t output) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const std::int64_t all = (p.n + lanes - 1) / lanes, tiles = (all + vectors - 1) / vectors;
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    const std::int64_t first = all * tile / tiles, end = all * (tile + 1) / tiles;
+    TapVectors<outputs, vectors>(end - first, p, output, first * lanes,
+                                 static_cast<std::size_t>(std::min(lanes, p.n - (end - 1) * lanes)));
   }
 }
 
-template <int outputs, int vectors, class T>
-void TapRow(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights, const T* start, T* y,
-            std::int64_t y_step, std::int64_t n) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  std::int64_t j = 0;
-  for (; j + vectors * lanes <= n; j += vectors * lanes)
-    TapTile<outputs, vectors>(planes + j, offsets, terms, weights, start, y + j, y_step,
-                              static_cast<std::size_t>(lanes));
-  if (j == n) return;
-  const std::int64_t wanted = (n - j + lanes - 1) / lanes;
-  TapRest<outputs, vectors>(wanted, planes + j, offsets, terms, weights, start, y + j, y_step,
-                            static_cast<std::size_t>(n - j - (wanted - 1) * lanes));
-}
-
-template <class T>
-void TapSums(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights, std::int64_t outputs,
-             const T* start, T* y, std::int64_t y_step, std::int64_t n) {
+template <class T> void TapSums(const TapSum<T>& p) {
   constexpr int several = 4;
   std::int64_t o = 0;
-  for (; o + several <= outputs; o += several)
-    TapRow<several, 3>(planes, offsets, terms, weights + o * terms, start != nullptr ? start + o : nullptr,
-                       y + o * y_step, y_step, n);
-  for (; o < outputs; ++o)
-    TapRow<1, 8>(planes, offsets, terms, weights + o * terms, start != nullptr ? start + o : nullptr, y + o * y_step,
-                 y_step, n);
+  for (; o + several <= p.outputs; o += several) TapRow<several, 3>(p, o);
+  for (; o < p.outputs; ++o) TapRow<1, 8>(p, o);
 }
 
 /// The sum of the lanes of v in double.
@@ -137,10 +135,7 @@ void TapProducts(const T* g, std::int64_t rows, std::int64_t n, const T* planes,
 }
 
 #define EG_DIRECT_KERNELS(SUFFIX, T)                                                                                   \
-  void TapSums##SUFFIX(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights,             \
-                       std::int64_t outputs, const T* start, T* y, std::int64_t y_step, std::int64_t n) {              \
-    TapSums(planes, offsets, terms, weights, outputs, start, y, y_step, n);                                            \
-  }                                                                                                                    \
+  void TapSums##SUFFIX(const TapSum<T>& p) { TapSums(p); }                                                             \
   void TapProducts##SUFFIX(const T* g, std::int64_t rows, std::int64_t n, const T* planes, std::int64_t row_step,      \
                            const std::int64_t* offsets, std::int64_t terms, double* sums) {                            \
     TapProducts(g, rows, n, planes, row_step, offsets, terms, sums);                                                   \
@@ -164,11 +159,7 @@ HWY_EXPORT(TapProductsF64);
 namespace conv {
 
 #define EG_DIRECT_ENTRIES(SUFFIX, T)                                                                                   \
-  template <>                                                                                                          \
-  void tap_sums(const T* planes, const std::int64_t* offsets, std::int64_t terms, const T* weights,                    \
-                std::int64_t outputs, const T* start, T* y, std::int64_t y_step, std::int64_t n) {                     \
-    HWY_DYNAMIC_DISPATCH(TapSums##SUFFIX)(planes, offsets, terms, weights, outputs, start, y, y_step, n);              \
-  }                                                                                                                    \
+  template <> void tap_sums(const TapSum<T>& p) { HWY_DYNAMIC_DISPATCH(TapSums##SUFFIX)(p); }                          \
   template <>                                                                                                          \
   void tap_products(const T* g, std::int64_t rows, std::int64_t n, const T* planes, std::int64_t row_step,             \
                     const std::int64_t* offsets, std::int64_t terms, double* sums) {                                   \

@@ -45,8 +45,9 @@ template <class T> void fill_with_bias(const T* bias, std::int64_t rows, std::in
 } // namespace
 
 template <class T> void forward(const Conv& c, const T* x, const T* w, const T* bias, T* y) {
-  if (suits_direct(c)) return direct_forward(c, x, w, bias, y);
   const MatmulPrecision wanted = matmul_precision();
+  if (wanted == MatmulPrecision::full ? suits_direct_forward(c) : suits_direct(c))
+    return direct_forward(c, x, w, bias, y);
   const Bands bands = bands_of(c, c.depth(), sizeof(T));
   const std::int64_t positions = c.axes.windows();
   const std::int64_t width = c.axes.columns.count;

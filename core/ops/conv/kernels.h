@@ -15,6 +15,8 @@ template <class T> void weight_backward(const Conv& c, const T* x, const T* g, T
 
 /// Whether the functions below are the faster ones: several groups of few channels.
 bool suits_direct(const Conv& c);
+/// Whether direct_forward is: also one group of more channels, whose windows overlap and fill vectors.
+bool suits_direct_forward(const Conv& c);
 /// The same without products of matrices.
 template <class T> void direct_forward(const Conv& c, const T* x, const T* w, const T* bias, T* y);
 template <class T> void direct_input_backward(const Conv& c, const T* w, const T* g, T* dx);

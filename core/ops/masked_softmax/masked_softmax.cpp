@@ -20,7 +20,6 @@ namespace eg {
 namespace {
 
 using namespace attention_parts;
-using attention_kernels::Ahead;
 using attention_kernels::TileMask;
 
 std::vector<TensorSpec> infer(const OpArgs& args) {
@@ -54,7 +53,6 @@ template <class T> void forward_as(const OpArgs& args, Tensor& out) {
   const std::int64_t blocks = (m.rows + block - 1) / block;
   const std::int64_t grain = std::max<std::int64_t>(block / std::max<std::int64_t>(m.rows, 1), 1);
   parallel::for_each(m.count * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> lse(static_cast<std::size_t>(std::min(block, m.rows)));
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = i % blocks * block, rows = std::min(block, m.rows - row);
       const std::int64_t offset = (i / blocks * m.rows + row) * m.keys;
@@ -62,7 +60,7 @@ template <class T> void forward_as(const OpArgs& args, Tensor& out) {
       TileMask<T> hides{masks(i / blocks), true, m.causal ? m.seen(row) : m.keys};
       if (hides.mask.data != nullptr) hides.mask.data += row * hides.mask.row;
       std::copy_n(from + offset, rows * m.keys, to + offset);
-      attention_kernels::softmax_tile<T>(to + offset, rows, m.keys, lse.data(), hides, Ahead{});
+      attention_kernels::softmax_tile<T>(to + offset, rows, m.keys, hides);
     }
   });
 }
