@@ -112,16 +112,22 @@ template <class D> HWY_INLINE hn::Vec<D> Constant(D d, double value) {
   return hn::Set(d, static_cast<LaneOf<D>>(value));
 }
 
-/// sum_i c[i] x^i; the coefficients are template arguments, so that device code sees them as constants.
-template <const auto& c, std::size_t i, class D, class V> HWY_INLINE V PolynomialFrom(D d, V x) {
+/// sum_i c[i + k step] x^k; the coefficients are template arguments, so that device code sees them as constants.
+template <const auto& c, std::size_t i, std::size_t step, class D, class V> HWY_INLINE V PolynomialFrom(D d, V x) {
   constexpr auto coefficient = c[i];
-  if constexpr (i + 1 == sizeof(c) / sizeof(c[0])) {
+  if constexpr (i + step >= sizeof(c) / sizeof(c[0])) {
     return hn::Set(d, coefficient);
   } else {
-    return MulAdd(d, PolynomialFrom<c, i + 1>(d, x), x, hn::Set(d, coefficient));
+    return MulAdd(d, PolynomialFrom<c, i + step, step>(d, x), x, hn::Set(d, coefficient));
   }
 }
-template <const auto& c, class D, class V> HWY_INLINE V Polynomial(D d, V x) { return PolynomialFrom<c, 0>(d, x); }
+/// sum_i c[i] x^i
+template <const auto& c, class D, class V> HWY_INLINE V Polynomial(D d, V x) { return PolynomialFrom<c, 0, 1>(d, x); }
+/// The same, as the sum of its even and its odd powers: half as many steps wait for the one before.
+template <const auto& c, class D, class V> HWY_INLINE V PairedPolynomial(D d, V x) {
+  const V square = hn::Mul(x, x);
+  return MulAdd(d, PolynomialFrom<c, 1, 2>(d, square), x, PolynomialFrom<c, 0, 2>(d, square));
+}
 
 using simd::FloatFormat;
 using simd::LogFormat;

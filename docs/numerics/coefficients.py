@@ -6,7 +6,7 @@ power first, with the largest error of the exact polynomial on its interval. The
 of 2 / pi.
 """
 
-from mpmath import atan, chebyfit, cos, erf, erfc, exp, floor, log, mp, mpf, nstr, pi, sin, sqrt
+from mpmath import atan, atanh, chebyfit, cos, erf, erfc, exp, floor, log, mp, mpf, nstr, pi, sin, sqrt
 
 mp.dps = 50
 
@@ -77,7 +77,10 @@ eighth_turn = (pi / 4) ** 2 * mpf("1.0005")
 show("sine", over_root(sin, 1), 0, eighth_turn, 6)
 show("cosine", lambda z: cos(sqrt(z)), 0, eighth_turn, 6)
 show("arctangent", over_root(atan, 1), 0, (sqrt(2) - 1) ** 2 * mpf("1.0005"), 9)
-show("error_function", over_root(erf, 2 / sqrt(pi)), 0, 1, 10)
+show("power_of_two", lambda f: mpf(2) ** f, mpf("-0.5003"), mpf("0.5003"), 10)
+show("twice_atanh", over_root(lambda s: 2 * atanh(s), 2), 0, ((sqrt(2) - 1) / (sqrt(2) + 1)) ** 2 * mpf("1.0005"), 7)
+show("twice_atanh_third", over_root(lambda s: 2 * atanh(s), 2), 0, mpf(1) / 9, 9)
+show_centred("error_function", over_root(erf, 2 / sqrt(pi)), 0, mpf("15.445"), 23)  # up to x = 3.93
 
 
 def show_wide(name, value):

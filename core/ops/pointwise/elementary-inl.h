@@ -12,7 +12,7 @@
 #define EQUIGRAD_POINTWISE_ELEMENTARY_INL_H
 #endif
 
-#include "core/simd/simd-inl.h"
+#include "core/ops/pointwise/rounded-inl.h"
 
 #include <cmath>
 
@@ -28,23 +28,9 @@ struct SomeLanes {
   static constexpr bool every_lane = false;
 };
 
-/// 2^z; z in the range of a double's exponents or NaN.
-template <class D, class V> HWY_INLINE V PowerOfTwoOf(D d, V z) {
-  const V rounder = hn::Set(d, FloatFormat<double>::rounder);
-  const V n = hn::Sub(hn::Add(z, rounder), rounder);
-  const V r = hn::Mul(hn::Sub(z, n), Constant(d, 0.69314718055994530942));
-  const V expm1 = MulAdd(d, hn::Mul(r, r), Polynomial<FloatFormat<double>::exp_tail>(d, r), r);
-  return hn::Mul(hn::Add(expm1, Constant(d, 1.0)),
-                 PowerOfTwo(d, hn::Add(n, hn::Set(d, FloatFormat<double>::rounder + 1023.0))));
-}
-
-/// 2^z, for floats: outside of [-200, 200] a float is 0 or infinite anyway.
-template <class D, class V> HWY_INLINE V FloatPowerOfTwo(D d, V z) {
-  return PowerOfTwoOf(d, AtMost(AtLeast(z, Constant(d, -200.0)), Constant(d, 200.0)));
-}
-
 template <class D, class V> HWY_INLINE V BinaryLog(D d, V x) {
-  return hn::Mul(Log(d, x), Constant(d, 1.4426950408889634074));
+  const Binary<V> split = SplitBinary(d, x);
+  return OrLogLimit(d, x, MulAdd(d, LogOfSplit(d, split.f), Constant(d, 1.4426950408889634074), split.k));
 }
 
 /// x = n pi/2 + r with integral n and |r| <= pi/4; the low bits of `quarters` are those of n.
@@ -137,15 +123,13 @@ struct AtanOfFloat : detail::EveryLane {
   }
 };
 
-/// erf x: a polynomial up to 1, then 1 - erfc x.
 struct ErfOfFloat : detail::EveryLane {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
-    const V one = detail::Constant(d, 1.0);
-    const V a = hn::Abs(x);
-    const V z = hn::Mul(x, x);
-    const V near = hn::Mul(x, detail::Polynomial<simd::RoundedFormat::error_function>(d, z));
-    const V far = hn::CopySign(hn::Sub(one, detail::ComplementaryError(d, a)), x);
-    return hn::IfThenElse(hn::Gt(a, one), far, near);
+    using Format = simd::RoundedFormat;
+    const V most = detail::Constant(d, Format::error_function_most);
+    const V held = detail::AtMost(detail::AtLeast(x, hn::Neg(most)), most);
+    const V centred = MulAdd(d, held, held, detail::Constant(d, -Format::error_function_centre));
+    return hn::Mul(held, detail::PairedPolynomial<Format::error_function>(d, centred));
   }
 };
 struct ErfcOfFloat : detail::EveryLane {
@@ -171,11 +155,10 @@ struct PowOfFloats : detail::EveryLane {
   }
 };
 
-/// x^exponent: by products for whole exponents up to 32.
+/// x^exponent, by products for whole exponents up to 32.
 struct PowScalarOfFloat : detail::EveryLane {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P p) {
     const double exponent = p.values[0];
-    if (exponent == 2.0) return hn::Mul(x, x);
     if (const double size = std::abs(exponent); size <= 32.0 && std::floor(size) == size) {
       V power = detail::Constant(d, 1.0), square = x;
       for (auto rest = static_cast<unsigned>(size); rest != 0; rest >>= 1) {
@@ -185,6 +168,22 @@ struct PowScalarOfFloat : detail::EveryLane {
       return exponent < 0.0 ? hn::Div(detail::Constant(d, 1.0), power) : power;
     }
     return PowOfFloats::value(d, x, hn::Set(d, exponent));
+  }
+};
+
+/// x^(halves / 2), for an exponent that the compiler knows.
+template <int halves> struct PowOfFloat : detail::EveryLane {
+  template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P p) {
+    if constexpr (halves < 0) {
+      return hn::Div(detail::Constant(d, 1.0), PowOfFloat<-halves>::value(d, x, p));
+    } else if constexpr (halves == 1) { // unlike the root, a power is never -0, and infinite for both infinities
+      const V infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+      return hn::IfThenElse(hn::Eq(x, hn::Neg(infinity)), infinity, hn::Sqrt(hn::Add(x, hn::Zero(d))));
+    } else if constexpr (halves == 2) {
+      return x;
+    } else {
+      return hn::Mul(PowOfFloat<halves - 2>::value(d, x, p), x);
+    }
   }
 };
 

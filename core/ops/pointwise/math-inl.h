@@ -9,10 +9,15 @@
 #define EQUIGRAD_POINTWISE_MATH_INL_H
 #endif
 
-#include "core/simd/simd-inl.h"
+#include "core/ops/pointwise/rounded-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
+
+/// The tag of doubles in which a kernel of tag D computes for floats of tag Narrow.
+template <class D, class Narrow>
+using DoublesOf =
+    std::conditional_t<IsUnfused<D>::value, Unfused<hn::Rebind<double, Narrow>>, ForFloats<hn::Rebind<double, Narrow>>>;
 
 /// F::value(d, x, p) on doubles: as it is for doubles, through them for floats. p: the op's attributes or nothing.
 template <class F, class D, class V, class P> HWY_INLINE HWY_MAYBE_UNUSED V InDouble(D d, V x, P p) {
@@ -20,12 +25,12 @@ template <class F, class D, class V, class P> HWY_INLINE HWY_MAYBE_UNUSED V InDo
     return F::value(d, x, p);
   } else {
 #if HWY_TARGET == HWY_SCALAR
-    const RoundedAs<D, hn::Rebind<double, D>> dd;
+    const DoublesOf<D, D> dd;
     // DemoteTo would make the largest float of infinity here.
     return hn::Set(d, static_cast<float>(hn::GetLane(F::value(dd, hn::PromoteTo(dd, x), p.in(dd)))));
 #else
     const hn::Half<D> half;
-    const RoundedAs<D, hn::Rebind<double, decltype(half)>> dd;
+    const DoublesOf<D, decltype(half)> dd;
     const auto low = F::value(dd, hn::PromoteTo(dd, hn::LowerHalf(half, x)), p.in(dd));
     const auto high = F::value(dd, hn::PromoteTo(dd, hn::UpperHalf(half, x)), p.in(dd));
 #if HWY_TARGET == HWY_EMU128 // as above
@@ -81,13 +86,23 @@ struct Expm1 {
   }
 };
 
-/// ln(1 + x) = ln u + c / u, u = 1 + x as rounded and c what the rounding lost.
+/// ln(1 + x) = ln u + c / u, u = 1 + x as rounded and c what the rounding lost. For floats the loss matters near 1
+/// alone, where x itself is what ln(1 + x) is a series of.
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V LogOnePlus(D d, V x) {
   const V one = detail::Constant(d, 1.0);
   const V u = hn::Add(x, one);
-  const V lost = hn::Sub(x, hn::Sub(u, one));
-  const auto usual = hn::And(hn::Gt(u, hn::Zero(d)), hn::Lt(u, hn::Set(d, std::numeric_limits<LaneOf<D>>::infinity())));
-  return hn::CopySign(hn::Add(Log(d, u), hn::IfThenElseZero(usual, hn::Div(lost, u))), x);
+  if constexpr (IsForFloats<D>::value) {
+    const detail::Binary<V> split = detail::SplitBinary(d, u);
+    const auto near = hn::Eq(split.k, hn::Zero(d));
+    const V y = detail::LogOfSplit(d, hn::IfThenElse(near, x, split.f));
+    const V far = MulAdd(d, split.k, detail::Constant(d, 0.69314718055994530942), y);
+    return detail::OrLogLimit(d, u, hn::IfThenElse(near, y, far)); // -0 stays
+  } else {
+    const V lost = hn::Sub(x, hn::Sub(u, one));
+    const auto usual =
+        hn::And(hn::Gt(u, hn::Zero(d)), hn::Lt(u, hn::Set(d, std::numeric_limits<LaneOf<D>>::infinity())));
+    return hn::CopySign(hn::Add(Log(d, u), hn::IfThenElseZero(usual, hn::Div(lost, u))), x);
+  }
 }
 struct Log1p {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) { return LogOnePlus(d, x); }
@@ -143,7 +158,12 @@ struct QuickGelu {
 /// ln sigmoid(x) = min(x, 0) - ln(1 + e^-|x|)
 struct LogSigmoid {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
-    return hn::Sub(detail::AtMost(x, hn::Zero(d)), LogOnePlus(d, Exp(d, hn::Neg(hn::Abs(x)))));
+    const V least = detail::AtMost(x, hn::Zero(d));
+    if constexpr (IsForFloats<D>::value) {
+      return hn::Sub(least, detail::LogOnePlusPower(d, hn::Abs(x)));
+    } else {
+      return hn::Sub(least, LogOnePlus(d, Exp(d, hn::Neg(hn::Abs(x)))));
+    }
   }
 };
 
@@ -178,19 +198,31 @@ struct Elu {
   }
 };
 
+namespace detail {
+
+/// ln(1 + e^-|z|) for z = beta x
+template <class D, class V> HWY_INLINE V SoftCorner(D d, V beta, V x, V z) {
+  const V size = hn::Abs(z);
+  if constexpr (IsForFloats<D>::value) {
+    return LogOnePlusPower(d, size);
+  } else {
+    const auto negative = hn::Lt(z, hn::Zero(d));
+    // What z lost in rounding would be a large relative error of a small e^z.
+    const auto usual = hn::Lt(size, Constant(d, 800.0));
+    const V lost = hn::IfThenElseZero(usual, ProductError(d, beta, x, z));
+    const ExpParts<V> parts =
+        SplitExp(d, hn::Neg(AtMost(size, Constant(d, 800.0))), hn::IfThenElse(negative, lost, hn::Neg(lost)));
+    return LogOnePlus(d, ScaleByPowerOfTwo(d, parts.m, parts.n));
+  }
+}
+
+} // namespace detail
+
 /// (max(z, 0) + ln(1 + e^-|z|)) / beta for z = beta x, x where z > threshold; beta = p[0], threshold = p[1].
 struct Softplus {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P p) {
     const V z = hn::Mul(p[0], x);
-    const V size = hn::Abs(z);
-    const auto negative = hn::Lt(z, hn::Zero(d));
-    // What z lost in rounding would be a large relative error of a small e^z.
-    const auto usual = hn::Lt(size, detail::Constant(d, 800.0));
-    const V lost = hn::IfThenElseZero(usual, detail::ProductError(d, p[0], x, z));
-    const detail::ExpParts<V> parts = detail::SplitExp(d, hn::Neg(detail::AtMost(size, detail::Constant(d, 800.0))),
-                                                       hn::IfThenElse(negative, lost, hn::Neg(lost)));
-    const V e = detail::ScaleByPowerOfTwo(d, parts.m, parts.n);
-    const V y = hn::Add(detail::AtLeast(z, hn::Zero(d)), LogOnePlus(d, e));
+    const V y = hn::Add(detail::AtLeast(z, hn::Zero(d)), detail::SoftCorner(d, p[0], x, z));
     return hn::IfThenElse(hn::Gt(z, p[1]), x, hn::Div(y, p[0]));
   }
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "core/ops/pointwise/scalar_simd.cpp"
@@ -49,25 +50,42 @@ template <class M, class F> void ForEachOther(M usual, std::int64_t count, const
     if ((bits[j / 8] >> (j % 8) & 1) == 0) f(j);
 }
 
-template <class Op, Unary op> void RunUnaryFloats(const float* x, float* y, std::int64_t n, const double* values) {
+template <class Op, Unary op>
+HWY_INLINE void RunFloats(const float* x, float* y, std::size_t count, const double* values) {
   const Doubles d;
   const Floats narrow;
   const Parameters<Doubles> p{d, values};
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t i = 0; i < n; i += lanes) {
-    const std::int64_t count = std::min(lanes, n - i);
-    const auto from = Load(x + i, static_cast<std::size_t>(count));
-    const auto v = hn::PromoteTo(d, from);
-    Store(hn::DemoteTo(narrow, Op::value(d, v, p)), y + i, static_cast<std::size_t>(count));
-    if constexpr (!Op::every_lane) {
-      const auto usual = Op::usual(d, v, p);
-      if (HWY_LIKELY(hn::AllTrue(d, usual))) continue;
-      HWY_ALIGN float kept[hn::MaxLanes(narrow)]; // y may be x
-      hn::Store(from, narrow, kept);
-      ForEachOther(usual, count,
-                   [&](std::int64_t j) { pointwise::library_kernel(op)(kept + j, y + i + j, 1, values); });
-    }
+  const auto from = Load(x, count);
+  const auto v = hn::PromoteTo(d, from);
+  Store(hn::DemoteTo(narrow, Op::value(d, v, p)), y, count);
+  if constexpr (!Op::every_lane) {
+    const auto usual = Op::usual(d, v, p);
+    if (HWY_LIKELY(hn::AllTrue(d, usual))) return;
+    HWY_ALIGN float kept[hn::MaxLanes(narrow)]; // y may be x
+    hn::Store(from, narrow, kept);
+    ForEachOther(usual, static_cast<std::int64_t>(count),
+                 [&](std::int64_t j) { pointwise::library_kernel(op)(kept + j, y + j, 1, values); });
   }
+}
+
+template <class Op, Unary op> void RunUnaryFloats(const float* x, float* y, std::int64_t n, const double* values) {
+  const std::size_t all = hn::Lanes(Doubles());
+  const auto lanes = static_cast<std::int64_t>(all);
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) RunFloats<Op, op>(x + i, y + i, all, values);
+  if (i < n) RunFloats<Op, op>(x + i, y + i, static_cast<std::size_t>(n - i), values);
+}
+
+/// The kernel of an exponent that is one of these, counted in halves; null for others.
+template <int... halves> UnaryKernel<float> KnownPower(double exponent, std::integer_sequence<int, halves...>) {
+  UnaryKernel<float> kernel = nullptr;
+  ((exponent * 2.0 == halves ? void(kernel = RunUnaryFloats<PowOfFloat<halves>, Unary::pow_scalar>) : void()), ...);
+  return kernel;
+}
+
+void RunPowers(const float* x, float* y, std::int64_t n, const double* values) {
+  const UnaryKernel<float> known = KnownPower(values[0], std::integer_sequence<int, -4, -2, -1, 1, 2, 4, 6, 8>());
+  (known != nullptr ? known : RunUnaryFloats<PowScalarOfFloat, Unary::pow_scalar>)(x, y, n, values);
 }
 
 template <class Op, Binary op>
@@ -117,7 +135,7 @@ UnaryKernel<float> UnaryOf(Unary op) {
   case Unary::erfc:
     return RunUnaryFloats<ErfcOfFloat, Unary::erfc>;
   case Unary::pow_scalar:
-    return RunUnaryFloats<PowScalarOfFloat, Unary::pow_scalar>;
+    return RunPowers;
   default:
     return nullptr;
   }
