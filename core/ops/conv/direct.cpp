@@ -7,7 +7,6 @@
 #include "core/threads/parallel.h"
 
 #include <algorithm>
-#include <array>
 
 namespace eg::conv {
 namespace {
@@ -126,9 +125,10 @@ std::int64_t chunk_of(std::int64_t work) { return std::max<std::int64_t>(1, 1638
 /// Whether the lists of coverings and taps are short.
 bool has_short_lists(const windows::Axes& a) {
   constexpr std::int64_t most = 32;
-  return std::ranges::all_of(std::array{&a.rows, &a.columns}, [](const Axis* axis) {
-    return axis->stride <= most && axis->kernel <= most * most && axis->padding <= most * most;
-  });
+  const auto is_short = [](const Axis& axis) {
+    return axis.stride <= most && axis.kernel <= most * most && axis.padding <= most * most;
+  };
+  return is_short(a.rows) && is_short(a.columns);
 }
 
 /// Rows of windows cut so that the planes of a band take about 1 MiB, or into more where images and groups are too few
