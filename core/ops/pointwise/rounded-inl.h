@@ -1,5 +1,5 @@
-// Defines exponentials and logarithms of double vectors whose results are rounded to float. A relative error below 2^-40
-// suffices, in half the steps that a double takes. Included by files of vector functions, once per target.
+// Defines exponentials and logarithms of double vectors whose results are rounded to float. A relative error below
+// 2^-40 suffices, in half the steps that a double takes. Included by files of vector functions, once per target.
 
 #if defined(EQUIGRAD_POINTWISE_ROUNDED_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef EQUIGRAD_POINTWISE_ROUNDED_INL_H
