@@ -2,6 +2,7 @@
 
 #include "core/device/device.h"
 #include "core/device/transfer.h"
+#include "core/meta.h"
 #include "core/ops/views/strided_copy.h"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ std::vector<TensorSpec> quotient_of_both(const OpArgs& args) {
 bool mixes_types(const OpDef& op) { return op.infer == arithmetic_of_both || op.infer == quotient_of_both; }
 
 bool may_fuse(const OpArgs& args) {
-  return !recording() && std::all_of(args.in.begin(), args.in.end(), [](const Tensor& x) {
+  return !recording() && !is_shape_only() && std::all_of(args.in.begin(), args.in.end(), [](const Tensor& x) {
     return !x.defined() || (x.has_storage() && x.device().is_cpu());
   });
 }
