@@ -140,6 +140,28 @@ TEST_CASE("attention: the first keys of a query are hidden, and then the largest
   for (int j = 10; j < 15; ++j) CHECK(out[0].data<float>()[j] == 0.0F);
 }
 
+TEST_CASE("attention: scores of minus infinity without a mask weigh nothing, in whichever block of keys they lie") {
+  const std::int64_t keys = 700;
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const auto& [from, to] :
+         {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 512}, {512, 700}, {1, 700}, {0, 700}}) {
+      const std::int64_t first = from, last = to; // clang 14 captures no structured binding
+      CAPTURE(first);
+      CAPTURE(last);
+      const Tensor q = Tensor::ones({3, 4}, dtype), v = normal({keys, 5}, 61, dtype);
+      Tensor k = normal({keys, 4}, 62, DType::f64);
+      for (std::int64_t i = 4 * first; i < 4 * last; ++i) k.mutable_data<double>("test")[i] = -infinity;
+      const std::vector<Tensor> in = {q, k.to(dtype), v};
+      const auto fused = results(in, [](const auto& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); });
+      const auto plain = results(in, [](const auto& x) { return attention_explicit(x[0], x[1], x[2]).output; });
+      const bool all = last - first == keys;
+      for (const std::size_t i : {0, 3}) { // y and the gradient of v; those of q and k hold 0 times infinity
+        for (const double x : fused[i].to(DType::f64).template to_vector<double>()) CHECK(std::isnan(x) == all);
+        if (!all) CHECK(relative_error(fused[i], plain[i]) < (dtype == DType::f32 ? 1e-6 : 1e-14));
+      }
+    }
+}
+
 TEST_CASE("masked_softmax: rows of minus infinity are 0, a NaN stays one") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor x = Tensor::from<double>({-infinity, -infinity, 1.0, -infinity, nan, -infinity}, {3, 2});

@@ -64,13 +64,12 @@ template <class T>
 void RunningSoftmaxTile(Rows<T> tile, std::int64_t rows, std::size_t keys, const RunningSoftmax<T>& so_far, Rows<T> y,
                         std::size_t value_dim, const TileMask<T>& hides, const Ahead& ahead) {
   constexpr T nothing = -std::numeric_limits<T>::infinity();
-  const bool masked = hides.any();
   for (std::int64_t r = 0; r < rows; ++r) {
     ahead.touch(r, 0, Ahead::most);
     T* const s = tile.data + r * tile.ld;
     const std::size_t seen = MaskRow(s, r, keys, hides);
     const T before = so_far.largest[r], found = RowMax(s, seen), largest = std::max(before, found);
-    if (masked && SeesNothing(s, seen, found)) {
+    if (SeesNothing(s, seen, found)) {
       std::fill_n(s, keys, T{0});
       continue;
     }
@@ -87,9 +86,9 @@ void RunningSoftmaxTile(Rows<T> tile, std::int64_t rows, std::size_t keys, const
 }
 
 template <class T>
-void FinishSoftmax(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::size_t value_dim) {
+void FinishSoftmax(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::size_t value_dim, bool masked) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    if (all.total[r] == T{0}) { // y is 0
+    if (masked && all.total[r] == T{0}) { // y is 0
       all.largest[r] = T{0};
       continue;
     }
@@ -129,8 +128,9 @@ void ScoreGradientTile(Rows<const T> s, Rows<T> ds, std::int64_t rows, std::size
                               Rows<T> y, std::size_t value_dim, const TileMask<T>& m, const Ahead& ahead) {            \
     RunningSoftmaxTile(s, rows, keys, so_far, y, value_dim, m, ahead);                                                 \
   }                                                                                                                    \
-  void FinishSoftmax##SUFFIX(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::size_t value_dim) {      \
-    FinishSoftmax(all, rows, y, value_dim);                                                                            \
+  void FinishSoftmax##SUFFIX(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::size_t value_dim,        \
+                             bool masked) {                                                                            \
+    FinishSoftmax(all, rows, y, value_dim, masked);                                                                    \
   }                                                                                                                    \
   void Probability##SUFFIX(Rows<T> s, std::int64_t rows, std::size_t keys, const T* lse, const TileMask<T>& m,         \
                            const Ahead& ahead) {                                                                       \
@@ -163,8 +163,9 @@ namespace eg {
     (s, rows, static_cast<std::size_t>(keys), so_far, y, static_cast<std::size_t>(value_dim), m, ahead);               \
   }                                                                                                                    \
   template <>                                                                                                          \
-  void finish_softmax<T>(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::int64_t value_dim) {         \
-    HWY_DYNAMIC_DISPATCH(FinishSoftmax##SUFFIX)(all, rows, y, static_cast<std::size_t>(value_dim));                    \
+  void finish_softmax<T>(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::int64_t value_dim,           \
+                         bool masked) {                                                                                \
+    HWY_DYNAMIC_DISPATCH(FinishSoftmax##SUFFIX)(all, rows, y, static_cast<std::size_t>(value_dim), masked);            \
   }                                                                                                                    \
   template <>                                                                                                          \
   void probability_tile<T>(Rows<T> s, std::int64_t rows, std::int64_t keys, const T* lse, const TileMask<T>& m,        \

@@ -146,7 +146,8 @@ void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head
     blas::gemm<T>(b.rows, e.value_dim, b.keys, T{1}, {s.data, s.ld, false}, plain(rows_from(head.v, col)), T(col > 0),
                   y.data, y.ld, plan.products);
   }
-  finish_softmax<T>(all, tile.rows, whole, e.value_dim);
+  const bool masked = e.causal || head.mask.data != nullptr || e.keys == 0;
+  finish_softmax<T>(all, tile.rows, whole, e.value_dim, masked);
 }
 
 /// Adds a block of score gradients to the gradient of a mask, over what it repeats.
