@@ -201,9 +201,22 @@ template <class D, class V> HWY_INLINE V ExpInRange(D d, V x) {
   return ScaleByPowerOfTwo(d, hn::Add(e.expm1, Constant(d, 1.0)), e.n);
 }
 
-/// x, or `most` where x is larger; a NaN stays.
-template <class V> HWY_INLINE V AtMost(V x, V most) { return hn::IfThenElse(hn::Gt(x, most), most, x); }
-template <class V> HWY_INLINE V AtLeast(V x, V least) { return hn::IfThenElse(hn::Lt(x, least), least, x); }
+/// x, or `most` where x is larger; a NaN stays. The instructions of x86 give the second operand beside a NaN, and of
+/// two equal ones.
+template <class V> HWY_INLINE V AtMost(V x, V most) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Min(most, x);
+#else
+  return hn::IfThenElse(hn::Gt(x, most), most, x);
+#endif
+}
+template <class V> HWY_INLINE V AtLeast(V x, V least) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Max(least, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, least), least, x);
+#endif
+}
 
 } // namespace detail
 
