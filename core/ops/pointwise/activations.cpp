@@ -32,10 +32,17 @@ Tensor hardswish_gradient(const Tensor& x, const Tensor& g) {
   return where(lt(x, -3.0), zero_like(g), where(gt(x, 3.0), g, middle)); // a NaN of x stays
 }
 
+/// A factor between scalars: all that is read is the truth values.
+Tensor leaky_relu_gradient(const Tensor& x, const Tensor& g, double slope) {
+  return mul(g, where(gt(x, 0.0), Tensor::ones({}, g.dtype()), Tensor::full({}, slope, g.dtype())));
+}
+
 /// The exponential sees no positive x: where its value is not used it must not overflow, or 0 times infinity would
 /// reach the second derivative.
 Tensor elu_gradient(const Tensor& x, const Tensor& g, double alpha) {
-  const Tensor left = affine(exp(clamp(x, -infinity, 0.0)), alpha, 0.0);
+  const Tensor power = exp(clamp(x, -infinity, 0.0));
+  if (alpha == 1.0) return mul(g, power);
+  const Tensor left = affine(power, alpha, 0.0);
   return mul(g, where(gt(x, 0.0), Tensor::ones({}, x.dtype()), left));
 }
 

@@ -7,6 +7,7 @@
 #include "core/ops/pointwise/kernels.h"
 #include "core/ops/pointwise/ternary.h"
 #include "core/ops/views/movement.h"
+#include "core/ops/where/where_kernels.h"
 #include "core/ops/whole_attribute.h"
 #include "core/threads/parallel.h"
 
@@ -68,6 +69,10 @@ template <class T> void run_where(const OpArgs& args, Tensor& y) {
     const T* q = a + at[1];
     const T* r = b + at[2];
     T* s = to + out;
+    const auto steps_or_stays = [](std::int64_t k) { return k == 0 || k == 1; };
+    if constexpr (std::is_same_v<T, float>)
+      if (step[0] == 1 && steps_or_stays(step[1]) && steps_or_stays(step[2]))
+        return choose(p, q, step[1] == 1, r, step[2] == 1, s, n);
     if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
       for (std::int64_t i = 0; i < n; ++i) s[i] = chosen(p[i], q[i], r[i]);
     } else if (step[0] == 1 && step[1] == 1 && step[2] == 0) {
