@@ -504,6 +504,8 @@ Tensor huber(const Tensor& x, double beta = 1.0);
 Tensor huber_slope(const Tensor& x, double beta = 1.0);
 /// x ln x, 0 for 0.
 Tensor xlogx(const Tensor& x);
+/// -(t log s(x) + (1 - t) log s(-x)), s the sigmoid: bce_with_logits without weights, element by element.
+Tensor logit_loss(const Tensor& x, const Tensor& t);
 /// Losses of two tensors of one shape, element by element. The mean of nothing is 0.
 /// (x - t)^2
 Tensor mse_loss(const Tensor& input, const Tensor& target, const char* reduction = "mean");

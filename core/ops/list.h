@@ -90,6 +90,7 @@
   X(gelu_backward)                                                                                                     \
   X(gelu_tanh_backward)                                                                                                \
   X(silu_backward)                                                                                                     \
+  X(hardswish_backward)                                                                                                \
   X(sum)                                                                                                               \
   X(mean)                                                                                                              \
   X(sum_to)                                                                                                            \
@@ -209,6 +210,7 @@
   X(huber)                                                                                                             \
   X(huber_slope)                                                                                                       \
   X(xlogx)                                                                                                             \
+  X(logit_loss)                                                                                                        \
   X(reshape)                                                                                                           \
   X(transpose)                                                                                                         \
   X(permute)                                                                                                           \

@@ -120,6 +120,8 @@ with_cotangent("relu_backward", lambda a, r, g: aten.threshold_backward(g, r, 0)
 with_cotangent("gelu_backward", pulled_back(nn.gelu), "n")
 with_cotangent("gelu_tanh_backward", pulled_back(lambda x: nn.gelu(x, approximate="tanh")), "n")
 with_cotangent("silu_backward", pulled_back(nn.silu), "n")
+with_cotangent("hardswish_backward", pulled_back(nn.hardswish), "o")
+with_cotangent("logit_loss", lambda a, x, t: nn.binary_cross_entropy_with_logits(x, t, reduction="none"), "n")
 
 # Gated linear units: torch's glu takes both halves in one tensor, (up, gate).
 GATES = {"glu": lambda a, gate, up: nn.glu(torch.cat([up, gate], -1), -1) if gate.dim() else torch.sigmoid(gate) * up,

@@ -4,6 +4,7 @@
 #include "core/device/transfer.h"
 #include "core/ops/list.h"
 #include "core/ops/loss/parts.h"
+#include "core/ops/pointwise/pointwise.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -43,11 +44,10 @@ std::vector<TensorSpec> bce_infer(const OpArgs& args) {
   return {{reduced_shape(args, shape), args.in[0].dtype()}};
 }
 
-// Both logarithms are taken: log s(-x) = log s(x) - x would lose a confident negative to cancellation.
 std::vector<Tensor> bce_body(const OpArgs& args) {
   const Tensor &x = args.in[0], &t = args.in[1];
-  const Tensor positive = args.given(3) ? args.in[3] * t : t;
-  Tensor loss = neg(positive * log_sigmoid(x) + affine(t, -1.0, 1.0) * log_sigmoid(neg(x)));
+  Tensor loss = args.given(3) ? neg(args.in[3] * t * log_sigmoid(x) + affine(t, -1.0, 1.0) * log_sigmoid(neg(x)))
+                              : logit_loss(x, t);
   if (args.given(2)) loss = loss * args.in[2];
   return {reduced(args, loss)};
 }

@@ -16,20 +16,12 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Wide enough for both kinks at -3 and 3.
-Tensor spread(const Shape& shape, DType dtype, std::uint64_t tag) { return sample_normal(shape, dtype, tag, 4.0); }
-
 Tensor zero_like(const Tensor& g) { return Tensor::zeros({}, g.dtype()); }
 
 /// g (t + x s (1 - t^2)), t = tanh(ln(1 + e^x)), s = sigmoid(x)
 Tensor mish_gradient(const Tensor& x, const Tensor& g) {
   const Tensor t = tanh(neg(log_sigmoid(neg(x))));
   return add(mul(g, t), mul(mul(x, sigmoid(x)), tanh_backward(t, g)));
-}
-
-Tensor hardswish_gradient(const Tensor& x, const Tensor& g) {
-  const Tensor middle = mul(g, affine(x, 1.0 / 3.0, 0.5));
-  return where(lt(x, -3.0), zero_like(g), where(gt(x, 3.0), g, middle)); // a NaN of x stays
 }
 
 /// A factor between scalars: all that is read is the truth values.

@@ -74,6 +74,13 @@ template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SiluBackward(D d, V x,
   return hn::Mul(g, MulAdd(d, hn::Mul(x, l.s), l.complement, l.s));
 }
 
+/// g h: h is 0 below -3, 1 above 3, else x / 3 + 1/2. A NaN of x stays.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V HardswishBackward(D d, V x, V g) {
+  const V three = detail::Constant(d, 3.0);
+  const V middle = hn::Mul(g, MulAdd(d, x, detail::Constant(d, 1.0 / 3.0), detail::Constant(d, 0.5)));
+  return hn::IfThenElse(hn::Lt(x, hn::Neg(three)), hn::Zero(d), hn::IfThenElse(hn::Gt(x, three), g, middle));
+}
+
 /// g s (1 - s). Rounded twice, s - s^2 would lose the digits of 1 - s.
 template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SigmoidBackward([[maybe_unused]] D d, V s, V g) {
   if constexpr (IsUnfused<D>::value) {

@@ -9,6 +9,7 @@
 #define EQUIGRAD_POINTWISE_MATH_INL_H
 #endif
 
+#include "core/ops/pointwise/kernels-inl.h"
 #include "core/ops/pointwise/rounded-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -166,6 +167,14 @@ struct LogSigmoid {
     }
   }
 };
+
+/// -(t ln s(x) + (1 - t) ln s(-x)). Both logarithms are taken: ln s(-x) = ln s(x) - x would lose a confident negative
+/// to cancellation.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V LogitLoss(D d, V x, V t) {
+  const Parameters<D> none{d, nullptr};
+  const V yes = InDouble<LogSigmoid>(d, x, none), no = InDouble<LogSigmoid>(d, hn::Neg(x), none);
+  return hn::Neg(hn::Add(hn::Mul(t, yes), hn::Mul(hn::Sub(detail::Constant(d, 1.0), t), no)));
+}
 
 /// x tanh(ln(1 + e^x)) = x e (e + 2) / (e (e + 2) + 2), e = e^x.
 struct Mish {

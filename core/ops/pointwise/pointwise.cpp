@@ -45,6 +45,10 @@ Tensor silu_curvature(const Tensor& x) { // s (1 - s) (2 + x (1 - 2 s))
   return mul(slope, affine(mul(x, affine(s, -2.0, 1.0)), 1.0, 2.0));
 }
 
+Tensor hardswish_curvature(const Tensor& x) { // 1/3 between the kinks
+  return where(le(abs(x), 3.0), Tensor::full({}, 1.0 / 3.0, x.dtype()), Tensor::zeros({}, x.dtype()));
+}
+
 // --- rows ---
 
 namespace {

@@ -15,5 +15,6 @@ EG_ALL_BINARY_OPS(EG_DECLARE)
 Tensor gelu_curvature(const Tensor& x);
 Tensor gelu_tanh_curvature(const Tensor& x);
 Tensor silu_curvature(const Tensor& x);
+Tensor hardswish_curvature(const Tensor& x);
 
 } // namespace eg

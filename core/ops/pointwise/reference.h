@@ -24,5 +24,6 @@ inline double silu_slope(double x) {
   const double s = sigmoid(x);
   return s * (1.0 + x * (1.0 - s));
 }
+inline double hardswish_slope(double x) { return x < -3.0 ? 0.0 : x > 3.0 ? 1.0 : x / 3.0 + 0.5; }
 
 } // namespace eg::reference

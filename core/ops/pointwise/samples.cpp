@@ -6,6 +6,7 @@ Tensor anywhere(const Shape& shape, DType dtype, std::uint64_t tag) { return sam
 Tensor positive(const Shape& shape, DType dtype, std::uint64_t tag) {
   return sample_uniform(shape, dtype, tag, 0.3, 3.0);
 }
+Tensor spread(const Shape& shape, DType dtype, std::uint64_t tag) { return sample_normal(shape, dtype, tag, 4.0); }
 Tensor off_zero(const Shape& shape, DType dtype, std::uint64_t tag) { return sample_off_zero(shape, dtype, tag); }
 
 namespace {

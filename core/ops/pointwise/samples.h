@@ -13,6 +13,8 @@ using DomainFn = Tensor (*)(const Shape& shape, DType dtype, std::uint64_t tag);
 Tensor anywhere(const Shape& shape, DType dtype, std::uint64_t tag);
 /// In [0.3, 3).
 Tensor positive(const Shape& shape, DType dtype, std::uint64_t tag);
+/// Wide enough for both kinks at -3 and 3.
+Tensor spread(const Shape& shape, DType dtype, std::uint64_t tag);
 /// At least 0.25 away from 0, where there is a kink.
 Tensor off_zero(const Shape& shape, DType dtype, std::uint64_t tag);
 

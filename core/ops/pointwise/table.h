@@ -80,5 +80,8 @@
     a() | b(), mul(mul(b, gelu_tanh_curvature(a)), g), gelu_tanh_backward(a, g), 38)                                   \
   X(silu_backward, "y = g s (1 + x (1 - s)), s = sigmoid x", "x", "g", same_shape_everywhere,                          \
     SiluBackward(d, a, b), b * reference::silu_slope(a), anywhere, anywhere,                                           \
-    a() | b(), mul(mul(b, silu_curvature(a)), g), silu_backward(a, g), 27)
+    a() | b(), mul(mul(b, silu_curvature(a)), g), silu_backward(a, g), 27)                                             \
+  X(hardswish_backward, "y = g h, h = 0 for x < -3, 1 for x > 3, else x / 3 + 1 / 2", "x", "g", same_shape_everywhere, \
+    HardswishBackward(d, a, b), b * reference::hardswish_slope(a), spread, anywhere,                                   \
+    a() | b(), mul(mul(b, hardswish_curvature(a)), g), hardswish_backward(a, g), 5)
 // clang-format on

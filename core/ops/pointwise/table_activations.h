@@ -11,7 +11,7 @@
   X(mish,        "y = x tanh(ln(1 + e^x))",       InDouble<Mish>(d, x, p), x * std::tanh(std::log1p(std::exp(x))),     \
     anywhere, x(), mish_gradient(x, g), 35)                                                                            \
   X(hardswish,   "y = x clamp(x + 3, 0, 6) / 6",  hn::Mul(x, HardSigmoid(d, x)),                                       \
-    x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0, spread, x(), hardswish_gradient(x, g), 5)                                 \
+    x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0, spread, x(), hardswish_backward(x, g), 5)                                 \
   X(hardsigmoid, "y = clamp(x + 3, 0, 6) / 6",    HardSigmoid(d, x), std::clamp(x + 3.0, 0.0, 6.0) / 6.0,              \
     spread, x(), where(logical_and(gt(x, -3.0), lt(x, 3.0)), affine(g, 1.0 / 6.0, 0.0), zero_like(g)), 4)
 
