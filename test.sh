@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
-#   ./test.sh        all but `device`: unit, law, split and STIP tests under AddressSanitizer and UBSan, but the five
-#                    longest; then in `check`, which is `dev` with files compiled eight at a time, everything else, the
-#                    laws once more, the five longest, what a sanitizer cuts short, and the Python module where PyPI can
-#                    be reached, and pages in a browser where Chromium is installed
+#   ./test.sh        all but `device`, `browser` and `wasm`: unit, law, split and STIP tests under AddressSanitizer and
+#                    UBSan, but the five longest; then in `check`, which is `dev` with files compiled eight at a time,
+#                    everything else, the laws once more, the five longest, what a sanitizer cuts short, and the Python
+#                    module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
@@ -46,11 +46,8 @@ all)
   else
     say "Skipped: the Python module (nanobind, pytest and mypy cannot be had from PyPI)"
   fi
-  if ! command -v chromium >/dev/null || ! (browser_environment); then
-    say "Skipped: the pages in a browser (./test.sh browser installs Chromium)"
-  fi
   build check
-  ctest --preset check -LE 'wheel|device|emulator'
+  ctest --preset check -LE 'wheel|device|emulator|browser'
   ;;
 fast)
   install_packages build test
