@@ -70,6 +70,12 @@ public:
   std::vector<Tensor> gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                std::span<const Tensor> cotangents, bool retain = false);
 
+  /// The same as gradient(), for reading alone: what a rule gave is handed out as it is. A gradient may be a view that
+  /// repeats elements (stride 0) or skips some, and may share them with other gradients, the cotangent and computed
+  /// values, so nothing is copied. clone() gives one elements of its own.
+  std::vector<Tensor> gradient_views(std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                     std::span<const Tensor> cotangents, bool retain = false);
+
   /// dy/dx for each x of xs, one after another: take(i, gradient) is called once for each i, as soon as the walk has no
   /// more use for x_i, and nothing else keeps the gradient. So not all gradients exist at once, and `take` may change
   /// x_i in place: an optimiser that steps there needs the memory of the largest gradient instead of all. The gradients

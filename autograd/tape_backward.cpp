@@ -146,14 +146,16 @@ Tensor fitted(const Tensor& gradient, const Tensor& input, const std::string& wh
   return gradient.shape() == input.shape() ? gradient : sum_to(gradient, input.shape());
 }
 
+Tensor zeros_like(const Tensor& x) {
+  const DeviceScope device(x.device());
+  return Tensor::zeros(x.shape(), x.dtype());
+}
+
 /// A gradient as the caller gets it: packed, zeros where nothing arrived, and with elements of its own, so that writing
 /// to one (clipping in place) changes no other. While another tape listens they may share: a copy would hide how they
 /// were made.
 void finish(Tensor& g, const Tensor& x) {
-  if (!g.defined()) {
-    const DeviceScope device(x.device());
-    g = Tensor::zeros(x.shape(), x.dtype());
-  }
+  if (!g.defined()) g = zeros_like(x);
   if (!g.is_contiguous()) g = g.contiguous();
   if (!g.exclusive() && !graph_recording()) g = packed_copy(g);
 }
@@ -367,6 +369,14 @@ std::vector<Tensor> Tape::gradient(std::span<const Tensor> ys, std::span<const T
                                    std::span<const Tensor> cotangents, bool retain) {
   std::vector<Tensor> gradients = run_backward(ys, xs, cotangents, {}, retain, [](BackwardPass&, std::size_t) {});
   for (std::size_t i = 0; i < xs.size(); ++i) finish(gradients[i], xs[i]);
+  return gradients;
+}
+
+std::vector<Tensor> Tape::gradient_views(std::span<const Tensor> ys, std::span<const Tensor> xs,
+                                         std::span<const Tensor> cotangents, bool retain) {
+  std::vector<Tensor> gradients = run_backward(ys, xs, cotangents, {}, retain, [](BackwardPass&, std::size_t) {});
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    if (!gradients[i].defined()) gradients[i] = zeros_like(xs[i]);
   return gradients;
 }
 

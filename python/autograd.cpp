@@ -64,14 +64,20 @@ private:
   bool open_ = false;
 };
 
-/// Gradients in the shape that xs had: one for a tensor, a list for a sequence.
+constexpr auto packed_gradient =
+    static_cast<Tensors (Tape::*)(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>, bool)>(
+        &Tape::gradient);
+
+/// Gradients in the shape that xs had: one for a tensor, a list for a sequence. `kind`: Tape::gradient or
+/// gradient_views.
+template <auto kind>
 nb::object gradient(const PyTape& tape, nb::handle y, nb::handle xs, nb::handle cotangent, bool retain) {
   const Tensors outputs = tensors_from(y, "gradient: y");
   const Tensors inputs = tensors_from(xs, "gradient: xs");
   Tensors cotangents(outputs.size());
   if (!cotangent.is_none()) cotangents = tensors_from(cotangent, "gradient: cotangent");
   const KeptScope while_rules_run;
-  const Tensors result = released([&] { return tape.get().gradient(outputs, inputs, cotangents, retain); });
+  const Tensors result = released([&] { return (tape.get().*kind)(outputs, inputs, cotangents, retain); });
   if (!retain) { // it is used up
     stop_keeping(tape.kept());
     tape.kept()->clear();
@@ -131,10 +137,18 @@ void bind_tape(nb::module_& m) {
           "__exit__", [](PyTape& tape, const nb::args&) { tape.exit(); },
           nb::sig("def __exit__(self, *exc: object) -> None"))
       .def(
-          "gradient", &gradient, "y"_a, "xs"_a, "cotangent"_a = nb::none(), "retain"_a = false,
+          "gradient", &gradient<packed_gradient>, "y"_a, "xs"_a, "cotangent"_a = nb::none(), "retain"_a = false,
           "d<cotangent, y>/dx for each x: a tensor for a tensor, a list for a sequence. Without cotangent y must have "
           "one element. y may be a sequence, with a sequence of cotangents. The tape can be used once unless `retain`.",
           nb::sig("def gradient(self, y: Tensor | collections.abc.Sequence[Tensor], xs: Tensor | "
+                  "collections.abc.Sequence[Tensor], cotangent: Tensor | collections.abc.Sequence[Tensor | None] | "
+                  "None = None, retain: bool = False) -> typing.Any"))
+      .def(
+          "gradient_views", &gradient<&Tape::gradient_views>, "y"_a, "xs"_a, "cotangent"_a = nb::none(),
+          "retain"_a = false,
+          "The same as gradient(), for reading alone: a gradient may be a view that repeats or skips elements, and may "
+          "share them with other gradients and the cotangent, so nothing is copied. clone() gives one its own.",
+          nb::sig("def gradient_views(self, y: Tensor | collections.abc.Sequence[Tensor], xs: Tensor | "
                   "collections.abc.Sequence[Tensor], cotangent: Tensor | collections.abc.Sequence[Tensor | None] | "
                   "None = None, retain: bool = False) -> typing.Any"))
       .def("on_gradient", &on_gradient, "x"_a, "hook"_a,

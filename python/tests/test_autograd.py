@@ -516,3 +516,19 @@ def test_functions_whose_value_no_tape_sees_are_refused():
     assert eg.grad(lambda a: a)(eg.ones(())).item() == 1
     assert eg.jacobian(lambda a: (a, eg.ones(2)), x)[1].tolist() == [[0, 0], [0, 0]]
     assert eg.grad(lambda a: eg.grad(lambda b: (3.0 * b).sum())(a).sum())(x).tolist() == [0, 0]
+
+
+def test_gradient_views_have_the_values_of_gradients() -> None:
+    a, b = eg.tensor(np.arange(6.0).reshape(2, 3)), eg.tensor(np.ones((2, 3)))
+    with eg.Tape() as tape:
+        y = (a * 3.0).sum() + b.sum()
+    own, read = tape.gradient(y, [a, b], retain=True), tape.gradient_views(y, [a, b])
+    for packed, view in zip(own, read):
+        assert np.array_equal(packed.numpy(), view.numpy()) and view.tolist() == packed.tolist()
+    assert not read[1].is_contiguous() and read[1].clone().is_contiguous()
+    with eg.Tape() as tape:
+        y = a * b
+    one = tape.gradient_views(y, a, eg.tensor(np.full((2, 3), 2.0)))
+    assert one.tolist() == [[2.0] * 3] * 2
+    with pytest.raises(eg.AutogradError, match="used"):
+        tape.gradient_views(y, a, eg.tensor(np.ones((2, 3))))

@@ -97,6 +97,33 @@ TEST_CASE("tape: gradients share no elements with each other or with the cotange
   CHECK(g[1].is_contiguous());
 }
 
+TEST_CASE("tape: gradient_views has the values of gradient and copies nothing") {
+  const Tensor a = random_normal({3, 5}, {2, 4}, 0, 1, DType::f64), b = random_normal({3, 5}, {2, 5}, 0, 1, DType::f64);
+  const Tensor unused = vec({1, 2});
+  const Tensor xs[] = {a, b, unused};
+  const auto check = [&](const Tensor& v, auto&& f, auto&& views) {
+    Tape tape;
+    const Tensor ys[] = {f()};
+    const Tensor vs[] = {v};
+    const auto own = tape.gradient(ys, xs, vs, true), read = tape.gradient_views(ys, xs, vs);
+    REQUIRE(read.size() == own.size());
+    for (std::size_t i = 0; i < own.size(); ++i) CHECK(same_bits(read[i].contiguous(), own[i]));
+    views(read);
+  };
+  const Tensor v = random_normal({3, 5}, {2, 6}, 0, 1, DType::f64);
+  check(v, [&] { return add(a, b); },
+        [&](const auto& g) {
+          CHECK(g[0].storage() == v.storage());
+          CHECK(g[1].storage() == v.storage());
+        });
+  check(vec({7}).reshape({}), [&] { return sum(mul(a, 2.0)) + sum(b); },
+        [&](const auto& g) { CHECK(g[1].strides() == Shape{0, 0}); });
+  check(random_normal({6, 5}, {2, 7}, 0, 1, DType::f64), [&] { return concat({a, b}, 0); },
+        [&](const auto& g) { CHECK(g[0].storage() == g[1].storage()); });
+  check(v.transpose().clone(), [&] { return mul(a, b).transpose(); },
+        [&](const auto& g) { CHECK(list(g[2]) == std::vector<double>{0, 0}); });
+}
+
 TEST_CASE("tape: many contributions to one value") {
   const Tensor x = random_normal({64}, {2, 1}, 0, 1, DType::f64);
   Tape tape;

@@ -4,6 +4,8 @@
 #include "core/ops/views/movement.h"
 
 #include <fmt/format.h>
+#include <optional>
+#include <utility>
 
 namespace eg {
 namespace {
@@ -178,8 +180,30 @@ Shape repeated_shape(const OpArgs& args) {
   return shape;
 }
 
+/// x seen as often as it is repeated: [r_1, d_1, r_2, d_2, ...], where an axis that is repeated once joins the one
+/// before it. No shape where that takes more axes than a tensor has, and for no elements, whose other extents may be
+/// too large to multiply.
+std::optional<std::pair<Shape, Shape>> interleaved_shapes(const OpArgs& args, const Shape& padded) {
+  if (args.in[0].numel() == 0) return std::nullopt;
+  std::vector<std::int64_t> before, after;
+  for (int axis = 0; axis < padded.rank(); ++axis) {
+    const std::int64_t times = args.attrs.integers("repeats")[static_cast<std::size_t>(axis)];
+    if (times == 1 && !before.empty()) {
+      before.back() *= padded[axis];
+      after.back() *= padded[axis];
+      continue;
+    }
+    before.insert(before.end(), {1, padded[axis]});
+    after.insert(after.end(), {times, padded[axis]});
+  }
+  if (before.size() > static_cast<std::size_t>(max_rank)) return std::nullopt;
+  return std::pair{Shape(before), Shape(after)};
+}
+
 std::vector<Tensor> repeat_body(const OpArgs& args) {
   Shape shape = padded_shape(args);
+  if (const auto shapes = interleaved_shapes(args, shape))
+    return {reshape(expand(reshape(args.in[0], shapes->first), shapes->second), repeated_shape(args))};
   Tensor y = reshape(args.in[0], shape);
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     const std::int64_t times = args.attrs.integers("repeats")[static_cast<std::size_t>(axis)];

@@ -84,6 +84,12 @@ template <class T> struct Products {
     mantissa = hn::Mul(mantissa, v);
     TakePowers(d, mantissa, exponent);
   }
+  HWY_INLINE void times(const Products& other) {
+    normal = hn::And(normal, other.normal);
+    exponent = hn::Add(exponent, other.exponent);
+    mantissa = hn::Mul(mantissa, other.mantissa);
+    TakePowers(D(), mantissa, exponent);
+  }
 };
 
 /// `count` lanes of x as doubles, ones above.
@@ -96,13 +102,23 @@ template <class T> reduce::RowProduct RowProductOf(const T* x, std::int64_t n) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr std::int64_t several = factors_at_once<T>;
-  Products<T> products;
+  const auto product_from = [&](std::int64_t from) HWY_ATTR {
+    auto v = LoadWide(d, x + from);
+    for (std::int64_t k = 1; k < several; ++k) v = hn::Mul(v, LoadWide(d, x + from + k * lanes));
+    return v;
+  };
+  Products<T> products, second, third, fourth; // each waits for its own last factor alone
   std::int64_t i = 0;
-  for (; i + several * lanes <= n; i += several * lanes) {
-    auto v = LoadWide(d, x + i);
-    for (std::int64_t k = 1; k < several; ++k) v = hn::Mul(v, LoadWide(d, x + i + k * lanes));
-    products.times(v);
+  for (const std::int64_t step = several * lanes; i + 4 * step <= n; i += 4 * step) {
+    products.times(product_from(i));
+    second.times(product_from(i + step));
+    third.times(product_from(i + 2 * step));
+    fourth.times(product_from(i + 3 * step));
   }
+  products.times(second);
+  third.times(fourth);
+  products.times(third);
+  for (; i + several * lanes <= n; i += several * lanes) products.times(product_from(i));
   for (; i < n; i += lanes) products.times(LoadFactors(d, x + i, static_cast<std::size_t>(std::min(lanes, n - i))));
   reduce::RowProduct joined = JoinLanes(d, products.mantissa, products.exponent);
   joined.normal = hn::AllTrue(d, products.normal);

@@ -92,11 +92,19 @@ private:
   std::array<std::int64_t, max_rank> index_{};
 };
 
+/// n times *value: a short piece, and copies of it, which the C library writes as fast as memory takes them.
+template <class T> void fill_run(T* dst, const T* value, std::int64_t n) {
+  constexpr std::int64_t piece = 512 / sizeof(T);
+  std::fill(dst, dst + std::min(n, piece), *value);
+  for (std::int64_t i = piece; i < n; i += piece)
+    std::memcpy(dst + i, dst, static_cast<std::size_t>(std::min(piece, n - i)) * sizeof(T));
+}
+
 template <class T> void copy_run(T* dst, std::int64_t dst_step, const T* src, std::int64_t src_step, std::int64_t n) {
   if (dst_step == 1 && src_step == 1) {
     std::memcpy(dst, src, static_cast<std::size_t>(n) * sizeof(T));
   } else if (dst_step == 1 && src_step == 0) {
-    std::fill(dst, dst + n, *src);
+    fill_run(dst, src, n);
   } else if (dst_step == 1 && src_step == -1) {
     for (std::int64_t i = 0; i < n; ++i) dst[i] = src[-i];
   } else {
