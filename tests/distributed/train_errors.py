@@ -151,6 +151,14 @@ class Errors:
             assert code == 130, f"{where}: exit code {code}: {err}"
             assert len(lines) <= 1 and all("interrupted" in line for line in lines), f"{where}: {err}"
 
+    def stands_still(self):
+        """A process that stops before it has started MPI, in which the others wait for it."""
+        training = self.start([*MODEL, "--steps", "3"], in_one="kill -STOP $$", env={"EQUIGRAD_MPI_TIMEOUT": "2"})
+        code, _, err = training.wait(30)
+        lines = self.lines(err)
+        assert code != 0, f"{self.launcher.name}: exit code 0 although a process stands still: {err}"
+        assert lines and all("MPI has not started within 4 s" in line for line in lines), f"{self.launcher.name}: {err}"
+
     def slow_checkpoint(self):
         """After SIGTERM the others wait for process 0, however long it writes."""
         run = self.place / "slow"
@@ -223,7 +231,7 @@ def main():
         for launcher in found:
             errors = Errors(program, pathlib.Path(folder), launcher)
             for part in (errors.inputs, errors.one_differs, errors.another_mpi, errors.memory, errors.folder_there, errors.another_step,
-                         errors.signals, errors.early_signals, errors.slow_checkpoint, errors.resume_auto):
+                         errors.signals, errors.early_signals, errors.stands_still, errors.slow_checkpoint, errors.resume_auto):
                 if only not in part.__name__:
                     continue
                 start = time.monotonic()

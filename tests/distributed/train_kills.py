@@ -5,7 +5,7 @@
 
 --resumes: one of four processes is killed; what it left is gone on with by two, or by four of another MPI, until the
 run is done. It must end in the bytes of a run of one process that was left alone.
---ends: one of four processes is killed, or (each third time) stopped, as one that hangs; all must end within 15 s, a
+--ends: one of four processes is killed, or (each third time) stopped, as one that hangs; all must end within 20 s, a
 message must name the process, its host and why, and the newest checkpoint must be whole. What a launcher says of one
 that was killed is the launcher's: MPICH's names the host and the signal, but no rank.
 """
@@ -25,7 +25,7 @@ import time
 from train_launch import SKIPPED, Training, difference, hashes, launchers, train, whole_checkpoint
 from train_models import arguments, write_data
 
-LIMIT = 15.0  # seconds in which all processes end after one of them was killed
+LIMIT = 20.0  # seconds in which all processes end after one of them was killed
 
 
 def words_of(model, steps, *more):
@@ -111,7 +111,11 @@ class Kills:
                                 env={"EQUIGRAD_MPI_TIMEOUT": "5"})
             killed = self.kill_one(training, 0.8 * seconds[launcher.name], number)
             begin = time.monotonic()
-            code, out, err = training.wait(LIMIT)
+            try:
+                code, out, err = training.wait(LIMIT)
+            except AssertionError as hangs:
+                wrote = (place / "run").is_dir()
+                raise AssertionError(f"{launcher.name}, end {done}, {number.name} of {killed}, run folder: {wrote}: {hangs}") from None
             if code == 0 and (number == signal.SIGSTOP or not killed):
                 continue  # it was done before
             self.slowest[number] = max(self.slowest.get(number, 0.0), time.monotonic() - begin)
@@ -126,6 +130,8 @@ class Kills:
         assert code != 0, f"{mpi}: exit code 0 although process {rank} was killed"
         assert re.search(rf"\b{re.escape(host)}\b", text), f"{mpi}: no message names the host {host}: {text}"
         if number == signal.SIGSTOP:
+            if "MPI has not started within" in text: # it stood still in MPI_Init
+                return
             line = f"process {rank} (pid {pid} on {host}) has not answered for"
             assert line in text, f"{mpi}: no message has '{line}': {text}"
             return

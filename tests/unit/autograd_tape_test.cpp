@@ -111,17 +111,28 @@ TEST_CASE("tape: gradient_views has the values of gradient and copies nothing") 
     views(read);
   };
   const Tensor v = random_normal({3, 5}, {2, 6}, 0, 1, DType::f64);
-  check(v, [&] { return add(a, b); },
-        [&](const auto& g) {
-          CHECK(g[0].storage() == v.storage());
-          CHECK(g[1].storage() == v.storage());
-        });
-  check(vec({7}).reshape({}), [&] { return sum(mul(a, 2.0)) + sum(b); },
-        [&](const auto& g) { CHECK(g[1].strides() == Shape{0, 0}); });
-  check(random_normal({6, 5}, {2, 7}, 0, 1, DType::f64), [&] { return concat({a, b}, 0); },
-        [&](const auto& g) { CHECK(g[0].storage() == g[1].storage()); });
-  check(v.transpose().clone(), [&] { return mul(a, b).transpose(); },
-        [&](const auto& g) { CHECK(list(g[2]) == std::vector<double>{0, 0}); });
+  check(
+      v, [&] { return add(a, b); },
+      [&](const auto& g) {
+        CHECK(g[0].storage() == v.storage());
+        CHECK(g[1].storage() == v.storage());
+      });
+  check(
+      vec({7}).reshape({}), [&] { return sum(affine(a, 2.0, 0.0)) + sum(b); },
+      [&](const auto& g) {
+        CHECK(g[1].strides() == Shape{0, 0});
+      });
+  check(
+      random_normal({6, 5}, {2, 7}, 0, 1, DType::f64),
+      [&] {
+        return concat({a, b}, 0);
+      },
+      [&](const auto& g) { CHECK(g[0].storage() == g[1].storage()); });
+  check(
+      v.transpose().clone(), [&] { return mul(a, b).transpose(); },
+      [&](const auto& g) {
+        CHECK(list(g[2]) == std::vector<double>{0, 0});
+      });
 }
 
 TEST_CASE("tape: many contributions to one value") {

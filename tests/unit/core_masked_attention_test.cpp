@@ -152,8 +152,10 @@ TEST_CASE("attention: scores of minus infinity without a mask weigh nothing, in 
       Tensor k = normal({keys, 4}, 62, DType::f64);
       for (std::int64_t i = 4 * first; i < 4 * last; ++i) k.mutable_data<double>("test")[i] = -infinity;
       const std::vector<Tensor> in = {q, k.to(dtype), v};
-      const auto fused = results(in, [](const auto& x) { return scaled_dot_product_attention(x[0], x[1], x[2]); });
-      const auto plain = results(in, [](const auto& x) { return attention_explicit(x[0], x[1], x[2]).output; });
+      const auto fused =
+          results(in, [](const auto& x) { return scaled_dot_product_attention(x[0], x[1], x[2]).to(DType::f64); });
+      const auto plain =
+          results(in, [](const auto& x) { return attention_explicit(x[0], x[1], x[2]).output.to(DType::f64); });
       const bool all = last - first == keys;
       for (const std::size_t i : {0, 3}) { // y and the gradient of v; those of q and k hold 0 times infinity
         for (const double x : fused[i].to(DType::f64).template to_vector<double>()) CHECK(std::isnan(x) == all);

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <functional>
 #include <future>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -47,6 +48,25 @@ public:
 private:
   void (*interrupt_)(int);
   void (*terminate_)(int);
+};
+
+/// Calls `give_up` on a thread of its own where it still lives after `limit`.
+class Deadline {
+public:
+  Deadline(std::chrono::duration<double> limit, std::function<void()> give_up)
+      : watch_([limit, met = met_.get_future(), late = std::move(give_up)] {
+          if (met.wait_for(limit) != std::future_status::ready) late();
+        }) {}
+  ~Deadline() {
+    met_.set_value();
+    watch_.join();
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+private:
+  std::promise<void> met_;
+  std::thread watch_;
 };
 
 /// Waits until the launcher has read what this process wrote to it: MPICH's, asked to end all, forwards no more.
@@ -92,11 +112,21 @@ void Processes::start() {
   started_ = true;
   const distributed::Communicator::Seconds silence(timeout());
   const UncaughtSignals uncaught;
+  const Deadline deadline(2 * silence, [&] { give_up_start(2 * silence.count()); });
   opened_ = std::make_unique<distributed::Communicator>([this] { return distributed::open_mpi(*launch_); }, silence);
   if (launch_->size > 0 && opened_->size() != launch_->size)
     throw distributed::DistributedError(
         fmt::format("{} started {} processes, and {} knows of {}: it is another MPI than the launcher's",
                     launch_->launcher, launch_->size, opened_->transport(), opened_->size()));
+}
+
+/// MPI_Init, which waits for all processes, cannot be called off.
+void Processes::give_up_start(double seconds) {
+  complain(
+      fmt::format("MPI has not started within {:g} s: a process stands still, or the network to it is gone", seconds),
+      bad_input);
+  end_without_mpi();
+  std::_Exit(bad_input);
 }
 
 /// The others wait in MPI for one that fails before it has started MPI, and not every launcher ends them.
@@ -142,6 +172,10 @@ void Processes::end(int code) {
   start_to_end();
   if (launch_ && launch_->size > 1) wait_until_forwarded();
   if (opened_) opened_->abort(code);
+  end_without_mpi();
+}
+
+void Processes::end_without_mpi() {
   if (!launch_ || launch_->launcher != "MPICH" || launch_->size == 1) return;
   // MPICH's launcher ends the others where a process is ended by a signal, not where one returns an exit code.
   std::signal(SIGTERM, SIG_DFL);

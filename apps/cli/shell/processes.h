@@ -35,7 +35,9 @@ public:
 
 private:
   void start();
+  void give_up_start(double seconds);
   void start_to_end() noexcept;
+  void end_without_mpi();
   std::optional<distributed::Launch> launch_;
   bool started_ = false; ///< or tried to
   std::unique_ptr<distributed::Communicator> opened_;

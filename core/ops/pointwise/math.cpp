@@ -68,9 +68,9 @@ Tensor share(const Tensor& loses, const Tensor& equal, const Tensor& g) {
   return where(loses, Tensor::zeros({}, g.dtype()), where(equal, affine(g, 0.5, 0.0), g));
 }
 
-/// g (1 - t) s(x) - g t s(-x), without cancellation where t is 0 or 1.
+/// g ((1 - t) s(x) - t s(-x)), without cancellation where t is 0 or 1.
 Tensor logit_loss_slope(const Tensor& x, const Tensor& t, const Tensor& g) {
-  return sub(mul(mul(g, affine(t, -1.0, 1.0)), sigmoid(x)), mul(mul(g, t), sigmoid(neg(x))));
+  return mul(g, sub(mul(affine(t, -1.0, 1.0), sigmoid(x)), mul(t, sigmoid(neg(x)))));
 }
 
 /// g exponent x^(exponent - 1), without 0 times infinity at x = 0 for exponent 0.
