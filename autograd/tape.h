@@ -70,9 +70,11 @@ public:
   std::vector<Tensor> gradient(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                std::span<const Tensor> cotangents, bool retain = false);
 
-  /// The same as gradient(), for reading alone: what a rule gave is handed out as it is. A gradient may be a view that
-  /// repeats elements (stride 0) or skips some, and may share them with other gradients, the cotangent and computed
-  /// values, so nothing is copied. clone() gives one elements of its own.
+  /// The same as gradient(), for reading alone: what the rules gave is handed out as it is. A gradient may be a view
+  /// that repeats elements (stride 0) or skips some, and may share them with other gradients, the cotangent and
+  /// computed values. clone() gives one elements of its own.
+  std::vector<Tensor> gradient_views(const Tensor& y, std::span<const Tensor> xs, const Tensor& cotangent = {},
+                                     bool retain = false);
   std::vector<Tensor> gradient_views(std::span<const Tensor> ys, std::span<const Tensor> xs,
                                      std::span<const Tensor> cotangents, bool retain = false);
 

@@ -433,6 +433,11 @@ std::vector<Tensor> Tape::gradient(const Tensor& y, std::span<const Tensor> xs, 
   return gradient(std::span(&y, 1), xs, std::span(&cotangent, 1), retain);
 }
 
+std::vector<Tensor> Tape::gradient_views(const Tensor& y, std::span<const Tensor> xs, const Tensor& cotangent,
+                                         bool retain) {
+  return gradient_views(std::span(&y, 1), xs, std::span(&cotangent, 1), retain);
+}
+
 std::vector<Tensor> Tape::gradient(const Tensor& y, std::initializer_list<Tensor> xs, const Tensor& cotangent,
                                    bool retain) {
   return gradient(std::span(&y, 1), std::span(xs.begin(), xs.size()), std::span(&cotangent, 1), retain);

@@ -64,13 +64,12 @@ private:
   bool open_ = false;
 };
 
-constexpr auto packed_gradient =
-    static_cast<Tensors (Tape::*)(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>, bool)>(
-        &Tape::gradient);
+using GradientOf = Tensors (Tape::*)(std::span<const Tensor>, std::span<const Tensor>, std::span<const Tensor>, bool);
+constexpr GradientOf packed_gradient = &Tape::gradient, view_gradient = &Tape::gradient_views;
 
 /// Gradients in the shape that xs had: one for a tensor, a list for a sequence. `kind`: Tape::gradient or
 /// gradient_views.
-template <auto kind>
+template <GradientOf kind>
 nb::object gradient(const PyTape& tape, nb::handle y, nb::handle xs, nb::handle cotangent, bool retain) {
   const Tensors outputs = tensors_from(y, "gradient: y");
   const Tensors inputs = tensors_from(xs, "gradient: xs");
@@ -144,10 +143,9 @@ void bind_tape(nb::module_& m) {
                   "collections.abc.Sequence[Tensor], cotangent: Tensor | collections.abc.Sequence[Tensor | None] | "
                   "None = None, retain: bool = False) -> typing.Any"))
       .def(
-          "gradient_views", &gradient<&Tape::gradient_views>, "y"_a, "xs"_a, "cotangent"_a = nb::none(),
-          "retain"_a = false,
+          "gradient_views", &gradient<view_gradient>, "y"_a, "xs"_a, "cotangent"_a = nb::none(), "retain"_a = false,
           "The same as gradient(), for reading alone: a gradient may be a view that repeats or skips elements, and may "
-          "share them with other gradients and the cotangent, so nothing is copied. clone() gives one its own.",
+          "share them with other gradients and the cotangent: no copies are made for that. clone() gives one its own.",
           nb::sig("def gradient_views(self, y: Tensor | collections.abc.Sequence[Tensor], xs: Tensor | "
                   "collections.abc.Sequence[Tensor], cotangent: Tensor | collections.abc.Sequence[Tensor | None] | "
                   "None = None, retain: bool = False) -> typing.Any"))

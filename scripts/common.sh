@@ -49,7 +49,7 @@ install_packages() {
 configure() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER-ccache}"
-    # Without CCACHE_DEPEND a changed precompiled header would be looked up by what the preprocessor makes of the old one.
+    # Without CCACHE_DEPEND, ccache looks up a changed precompiled header by preprocessed text that holds the old one.
     export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
   fi
   [ -f "build/$1/build.ninja" ] && return

@@ -103,9 +103,8 @@ TEST_CASE("tape: gradient_views has the values of gradient and copies nothing") 
   const Tensor xs[] = {a, b, unused};
   const auto check = [&](const Tensor& v, auto&& f, auto&& views) {
     Tape tape;
-    const Tensor ys[] = {f()};
-    const Tensor vs[] = {v};
-    const auto own = tape.gradient(ys, xs, vs, true), read = tape.gradient_views(ys, xs, vs);
+    const Tensor y = f();
+    const auto own = tape.gradient(y, xs, v, true), read = tape.gradient_views(y, xs, v);
     REQUIRE(read.size() == own.size());
     for (std::size_t i = 0; i < own.size(); ++i) CHECK(same_bits(read[i].contiguous(), own[i]));
     views(read);

@@ -112,8 +112,11 @@ void Processes::start() {
   started_ = true;
   const distributed::Communicator::Seconds silence(timeout());
   const UncaughtSignals uncaught;
-  const Deadline deadline(2 * silence, [&] { give_up_start(2 * silence.count()); });
-  opened_ = std::make_unique<distributed::Communicator>([this] { return distributed::open_mpi(*launch_); }, silence);
+  const auto open_in_time = [&] {
+    const Deadline deadline(2 * silence, [&] { give_up_start(2 * silence.count()); });
+    return distributed::open_mpi(*launch_);
+  };
+  opened_ = std::make_unique<distributed::Communicator>(open_in_time, silence);
   if (launch_->size > 0 && opened_->size() != launch_->size)
     throw distributed::DistributedError(
         fmt::format("{} started {} processes, and {} knows of {}: it is another MPI than the launcher's",
@@ -122,9 +125,11 @@ void Processes::start() {
 
 /// MPI_Init, which waits for all processes, cannot be called off.
 void Processes::give_up_start(double seconds) {
-  complain(
-      fmt::format("MPI has not started within {:g} s: a process stands still, or the network to it is gone", seconds),
-      bad_input);
+  complain(fmt::format("MPI has not started within {:g} s: a process stands still, or the network to it is gone "
+                       "(EQUIGRAD_MPI_TIMEOUT is half of that time)",
+                       seconds),
+           bad_input);
+  wait_until_forwarded();
   end_without_mpi();
   std::_Exit(bad_input);
 }

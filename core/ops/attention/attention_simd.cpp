@@ -88,8 +88,9 @@ void RunningSoftmaxTile(Rows<T> tile, std::int64_t rows, std::size_t keys, const
 template <class T>
 void FinishSoftmax(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::size_t value_dim, bool masked) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    if (masked && all.total[r] == T{0}) { // y is 0
-      all.largest[r] = T{0};
+    if (all.total[r] == T{0}) { // y is 0
+      all.largest[r] = masked ? T{0} : std::numeric_limits<T>::quiet_NaN();
+      if (!masked) std::fill_n(y.data + r * y.ld, value_dim, all.largest[r]);
       continue;
     }
     RowScale(y.data + r * y.ld, y.data + r * y.ld, value_dim, T{1} / all.total[r]);

@@ -146,7 +146,7 @@ void forward_tile(const Extents& e, const Plan& plan, const ForwardHead<T>& head
     blas::gemm<T>(b.rows, e.value_dim, b.keys, T{1}, {s.data, s.ld, false}, plain(rows_from(head.v, col)), T(col > 0),
                   y.data, y.ld, plan.products);
   }
-  const bool masked = e.causal || head.mask.data != nullptr || e.keys == 0;
+  const bool masked = e.causal || head.mask.data != nullptr;
   finish_softmax<T>(all, tile.rows, whole, e.value_dim, masked);
 }
 

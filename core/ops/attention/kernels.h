@@ -125,8 +125,8 @@ template <class T> struct RunningSoftmax { T *largest, *total; };
 template <class T>
 void running_softmax_tile(Rows<T> s, std::int64_t rows, std::int64_t keys, const RunningSoftmax<T>& so_far, Rows<T> y,
                           std::int64_t value_dim, const TileMask<T>& mask, const Ahead& ahead);
-/// Behind the last tile: y_r becomes y_r / total_r, and largest_r log sum_j exp(s_rj). Rows whose scores are all
-/// -infinity become 0 where `masked`, else NaN.
+/// Behind the last tile: y_r becomes y_r / total_r, and largest_r log sum_j exp(s_rj). Where all scores of a row are
+/// -infinity, both become 0 where `masked`, else NaN.
 template <class T>
 void finish_softmax(const RunningSoftmax<T>& all, std::int64_t rows, Rows<T> y, std::int64_t value_dim, bool masked);
 

@@ -24,7 +24,7 @@ Tensor mish_gradient(const Tensor& x, const Tensor& g) {
   return add(mul(g, t), mul(mul(x, sigmoid(x)), tanh_backward(t, g)));
 }
 
-/// A factor between scalars: all that is read is the truth values.
+/// g times 1 or `slope`. Both are scalars, so that `where` reads the condition alone.
 Tensor leaky_relu_gradient(const Tensor& x, const Tensor& g, double slope) {
   return mul(g, where(gt(x, 0.0), Tensor::ones({}, g.dtype()), Tensor::full({}, slope, g.dtype())));
 }

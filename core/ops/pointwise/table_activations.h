@@ -23,7 +23,7 @@
     std::min(std::max(x, p[0]), p[1]), anywhere, x(),                                                                  \
     where(logical_and(gt(x, p[0]), lt(x, p[1])), g, zero_like(g)), 2, hardtanh_attributes)                             \
   X(leaky_relu, "y = x for x > 0, else negative_slope x", hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(x, p[0])), \
-    x > 0.0 ? x : p[0] * x, off_zero, x(), leaky_relu_gradient(x, g, p[0]), 2, leaky_relu_attributes)       \
+    x > 0.0 ? x : p[0] * x, off_zero, x(), leaky_relu_gradient(x, g, p[0]), 2, leaky_relu_attributes)                  \
   X(elu,        "y = x for x > 0, else alpha (e^x - 1)", InDouble<Elu>(d, x, p), x > 0.0 ? x : p[0] * std::expm1(x),   \
     off_zero, x(), elu_gradient(x, g, p[0]), 25, elu_attributes)                                                       \
   X(softplus,   "y = ln(1 + e^(beta x)) / beta, x where beta x > threshold", InDouble<Softplus>(d, x, p),              \

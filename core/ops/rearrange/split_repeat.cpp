@@ -232,7 +232,8 @@ std::vector<Sample> repeat_samples(DType dtype) {
           {{sample_values({33}, dtype, 3)}, by({2, 3, 1}), "new axes in front"},
           {{sample_transposed({4, 3}, dtype, 4)}, by({1, 2}), "transposed"},
           {{sample_values({}, dtype, 5)}, by({4}), "a scalar"},
-          {{sample_values({2, 0}, dtype, 6)}, by({2, 2}), "no elements"}};
+          {{sample_values({2, 0}, dtype, 6)}, by({2, 2}), "no elements"},
+          {{sample_values({2, 1, 2, 1, 2}, dtype, 7)}, by({2, 2, 2, 2, 2}), "five axes"}};
 }
 
 std::vector<Refusal> repeat_refuses() {

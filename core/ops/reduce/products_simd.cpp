@@ -115,9 +115,11 @@ template <class T> reduce::RowProduct RowProductOf(const T* x, std::int64_t n) {
     third.times(product_from(i + 2 * step));
     fourth.times(product_from(i + 3 * step));
   }
-  products.times(second);
-  third.times(fourth);
-  products.times(third);
+  if (i > 0) {
+    products.times(second);
+    third.times(fourth);
+    products.times(third);
+  }
   for (; i + several * lanes <= n; i += several * lanes) products.times(product_from(i));
   for (; i < n; i += lanes) products.times(LoadFactors(d, x + i, static_cast<std::size_t>(std::min(lanes, n - i))));
   reduce::RowProduct joined = JoinLanes(d, products.mantissa, products.exponent);

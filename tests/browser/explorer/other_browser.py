@@ -6,7 +6,7 @@ import pathlib
 from firefox import Firefox
 
 from .numbers import links_to_compare, replay
-from .tools import check
+from .tools import check, skipped
 
 # Links, a verdict on the page, and whether it holds.
 EXPECTED = (("tokens", "forward", True), ("tokens", "weights", True), ("tokens?positions=1", "forward", False), ("tokens?causal=1", "backward", False),
@@ -23,6 +23,7 @@ def part(folder: pathlib.Path, door_program: str) -> None:
     """The same numbers, verdicts and rows in Firefox."""
     if Firefox.available() is None:
         print("  Skipped: there is no firefox-esr; it is a Debian package of that name")
+        skipped.append("firefox")
         return
     with Firefox() as firefox:
         firefox.goto((folder / "index.html").resolve().as_uri())

@@ -10,6 +10,7 @@ from playwright.sync_api import Page
 
 PAGES = ("tokens", "features", "gradients", "twins", "masks", "thief", "yours", "catalogue", "tape")
 findings: list[str] = []
+skipped: list[str] = []  # parts that this machine cannot run
 
 
 def check(condition: object, sentence: str) -> None:
