@@ -160,7 +160,7 @@ TEST_CASE("attention: scores of minus infinity without a mask weigh nothing, in 
       const bool all = last - first == keys;
       for (const std::size_t i : {0, 3}) { // y and the gradient of v; those of q and k hold 0 times infinity
         for (const double x : fused[i].to(DType::f64).template to_vector<double>()) CHECK(std::isnan(x) == all);
-        if (!all) CHECK(relative_error(fused[i], plain[i]) < (dtype == DType::f32 ? 1e-6 : 1e-14));
+        if (!all) CHECK(relative_error(fused[i], plain[i]) < (dtype == DType::f32 ? 1e-5 : 1e-13));
       }
     }
 }
