@@ -5,7 +5,7 @@
 
 --resumes: one of four processes is killed; what it left is gone on with by two, or by four of another MPI, until the
 run is done. It must end in the bytes of a run of one process that was left alone.
---ends: one of four processes is killed, or (each third time) stopped, as one that hangs; all must end within 20 s, a
+--ends: one of four processes is killed, or (each third time) stopped, as one that hangs; all must end within 15 s, a
 message must name the process, its host and why (why alone where it was stopped before MPI had started), and the newest
 checkpoint must be whole. What a launcher says of one
 that was killed is the launcher's: MPICH's names the host and the signal, but no rank.
@@ -26,7 +26,8 @@ import time
 from train_launch import SKIPPED, Training, difference, hashes, launchers, train, whole_checkpoint
 from train_models import arguments, write_data
 
-LIMIT = 20.0  # seconds in which all processes end after one of them was killed
+NOT_STARTED = "MPI has not started within"
+LIMIT = 15.0  # seconds in which all processes end after one of them was killed
 
 
 def words_of(model, steps, *more):
@@ -109,7 +110,7 @@ class Kills:
                 seconds[launcher.name] = self.seconds_of(words, place, launcher, 4)
             number = signal.SIGSTOP if done % 3 == 2 else signal.SIGKILL
             training = Training(self.program, [*words, "--out", "run"], place, launcher, 4,
-                                env={"EQUIGRAD_MPI_TIMEOUT": "5"})
+                                env={"EQUIGRAD_MPI_TIMEOUT": "4"})
             killed = self.kill_one(training, 0.8 * seconds[launcher.name], number)
             begin = time.monotonic()
             try:
@@ -123,13 +124,14 @@ class Kills:
             done += 1
             if (place / "run/checkpoints").is_dir():
                 whole_checkpoint(place / "run")
+                assert NOT_STARTED not in out + err, f"a run that wrote a checkpoint had not started MPI: {err}"
             assert killed, f"exit code {code} before any process was killed: {err}"
             self.check_message(launcher.name, number, out + err, code, *killed)
         return done
 
     def check_message(self, mpi, number, text, code, rank, pid, host):
         assert code != 0, f"{mpi}: exit code 0 although process {rank} was killed"
-        if number == signal.SIGSTOP and "MPI has not started within" in text:  # the others waited for it in MPI_Init
+        if number == signal.SIGSTOP and NOT_STARTED in text:  # the others waited for it in MPI_Init
             return
         assert re.search(rf"\b{re.escape(host)}\b", text), f"{mpi}: no message names the host {host}: {text}"
         if number == signal.SIGSTOP:
