@@ -206,14 +206,17 @@ public:
     }
     wake_.notify_one();
   }
-  void close() {
-    post([this](Link& link) {
-      // Others may write files for minutes. MPI_Finalize would busy-wait, and heartbeats would stop.
+  void leave() {
+    post([](Link& link) {
       link.begin(Kind::leaving);
       const std::byte mine{1};
       std::vector<std::byte> theirs(static_cast<std::size_t>(link.size()));
       exchange_with_all(
           link, [&] { return std::span(&mine, 1); }, [&](std::size_t p) { return std::span(&theirs[p], 1); });
+    }).get();
+  }
+  void close() {
+    post([this](Link&) {
       transport_->finish();
       closed_ = true;
     }).get();
@@ -565,8 +568,12 @@ std::future<void> Communicator::post(std::function<void(Link&)> work) {
 
 Communicator::Traffic Communicator::traffic() const { return {waited_.count(), worker_ ? worker_->sent() : 0}; }
 
-void Communicator::finish() {
-  if (worker_ && !worker_->closed()) worker_->close();
+void Communicator::finish(const std::function<void()>& before_end) {
+  if (!worker_ || worker_->closed()) return;
+  // Others may write files for minutes. MPI_Finalize would busy-wait, and heartbeats would stop.
+  worker_->leave();
+  if (before_end) before_end();
+  worker_->close();
 }
 
 void Communicator::abort(int code) noexcept {

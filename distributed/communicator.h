@@ -121,8 +121,8 @@ public:
   };
   Traffic traffic() const;
 
-  /// Waits for all processes, then ends the transport. Nothing is exchanged afterwards.
-  void finish();
+  /// Waits for all processes, calls `before_end`, ends the transport. Nothing is exchanged afterwards.
+  void finish(const std::function<void()>& before_end = {});
   /// Ends all processes, this one too, with that exit code.
   [[noreturn]] void abort(int code) noexcept;
 

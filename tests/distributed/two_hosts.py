@@ -38,7 +38,8 @@ while [ "${1#-}" != "$1" ]; do shift; done
 case $1 in ADDRESS_A) space=SPACE_A name=NAME_A;; *) space=SPACE_B name=NAME_B;; esac
 shift
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-exec nsenter --net=/run/netns/$space unshare --uts sh -c 'hostname '$name'; exec sh -c "$*"' sh "$@"
+exec nsenter --net=/run/netns/$space unshare --uts --mount sh -c \
+  'mount -t sysfs none /sys; hostname '$name'; exec sh -c "$*"' sh "$@"
 """
 
 
@@ -171,8 +172,13 @@ class TwoHosts:
 
     def before(self):
         """What the launcher's command begins with, so that it runs on the first host."""
-        return ["nsenter", f"--net=/run/netns/{self.spaces[0]}", "unshare", "--uts", "sh", "-c",
-                f'hostname {self.names[0]}; exec "$@"', "sh"]
+        return ["nsenter", f"--net=/run/netns/{self.spaces[0]}", "unshare", "--uts", "--mount", "sh", "-c",
+                f'mount -t sysfs none /sys; hostname {self.names[0]}; exec "$@"', "sh"]
+
+    def show_the_link(self):
+        """True where a program on the first host finds the link in /sys, as UCX does."""
+        return subprocess.run([*self.before(), "test", "-e", f"/sys/class/net/{self.device}"],
+                              capture_output=True).returncode == 0
 
     def options(self, launcher):
         both = ",".join(f"{address}:2" for address in ADDRESSES)
@@ -184,7 +190,8 @@ class TwoHosts:
 
     def start(self, program, words, folder, launcher, **env):
         on_two = type(launcher)(launcher.name, [*launcher.words, *self.options(launcher)])
-        # MPICH goes through UCX, which sees that both hosts are one machine, or through libfabric.
+        # MPICH goes through UCX, which sees that both hosts are one machine and looks for networks in /sys, or through
+        # libfabric.
         variables = {"EQUIGRAD_MPI_TIMEOUT": str(TIMEOUT), "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": self.device,
                      "FI_PROVIDER": "tcp", "FI_TCP_IFACE": self.device, **env}
         return Training(program, words, folder, on_two, 4, env=variables, before=self.before())
@@ -195,11 +202,11 @@ def may_make_namespaces():
     try:
         made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True)
         subprocess.run(["ip", "netns", "del", name], capture_output=True)
-        others = subprocess.run(["unshare", "--uts", "true"], capture_output=True)
+        others = subprocess.run(["unshare", "--uts", "--mount", "true"], capture_output=True)
     except OSError as error:
         return str(error)
     if made.returncode != 0 or others.returncode != 0:
-        return (made.stderr or "unshare --uts fails").strip()
+        return (made.stderr or "unshare --uts --mount fails").strip()
     return ""
 
 
@@ -215,10 +222,9 @@ def same_bytes(hosts, program, place, launcher, steps):
     training = hosts.start(program, [*words, "--json", "result.json"], place, launcher)
     code, _, err = training.wait(300)
     sent = hosts.bytes_sent() - before
-    if code != 0 and launcher.name == "mpich" and "Destination is unreachable" in err:
-        print("mpich: not tried: its UCX reaches no other host by TCP alone", flush=True)
-        return False
-    assert code == 0, f"{launcher.name}: exit code {code}: {err}"
+    # MPICH 4.0 can hang in MPI_Finalize, when all is written. The program ends without it, in whatever order.
+    ended_without = launcher.name == "mpich" and "MPI_Finalize has not returned" in err
+    assert code == 0 or ended_without, f"{launcher.name}: exit code {code}: {err}"
     differs = difference(whole, hashes(place / "run"))
     assert not differs, f"{launcher.name}: two hosts give other bytes: {differs}"
     gradients = (place / "run/model.safetensors" if (place / "run/model.safetensors").exists() else
@@ -226,8 +232,8 @@ def same_bytes(hosts, program, place, launcher, steps):
     assert sent > steps * gradients, f"{launcher.name}: {sent} bytes crossed the link; another way was taken"
     seconds = json.loads((place / "result.json").read_text())["seconds"]
     print(f"{launcher.name}: the bytes of one process; {1000 * seconds / steps:.0f} ms a step, "
-          f"{sent / steps / 1e6:.1f} MB a step over the link for {gradients / 1e6:.1f} MB of gradients", flush=True)
-    return True
+          f"{sent / steps / 1e6:.1f} MB a step over the link for {gradients / 1e6:.1f} MB of gradients"
+          f"{'; MPI_Finalize did not return' if ended_without else ''}", flush=True)
 
 
 def link_down(hosts, program, place, launcher):
@@ -281,11 +287,14 @@ def main():
             print(f"link: {args.rate:g} Mbit/s, {args.delay:g} ms each way by {hosts.how}" +
                   (f", ping {trip:.1f} ms" if trip else ""), flush=True)
             for launcher in (l for l in found if args.mpi in l.name):
+                if launcher.name == "mpich" and not hosts.show_the_link():
+                    print("mpich: not tried: its UCX looks for networks in /sys, which cannot be mounted here", flush=True)
+                    continue
                 place = folder / launcher.name
                 place.mkdir()
                 write_data(place)
-                if same_bytes(hosts, args.program, place, launcher, args.steps):
-                    link_down(hosts, args.program, place, launcher)
+                same_bytes(hosts, args.program, place, launcher, args.steps)
+                link_down(hosts, args.program, place, launcher)
 
 
 if __name__ == "__main__":

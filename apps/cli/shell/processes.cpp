@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <functional>
 #include <future>
+#include <optional>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <thread>
@@ -134,6 +135,21 @@ void Processes::give_up_start(double seconds) {
   std::_Exit(bad_input);
 }
 
+/// MPICH 4.0 can hang in MPI_Finalize over TCP: who has all answers waits for the launcher and answers nobody any more
+/// (mended by its pull request 6596).
+void Processes::give_up_end(double seconds, int code) {
+  if (silent()) {
+    std::this_thread::sleep_for(std::chrono::seconds(3)); // MPICH's launcher ends the first process where this one ends
+  } else {
+    complain(fmt::format("MPI_Finalize has not returned within {:g} s: all work is done and written, and this process "
+                         "ends without it; the launcher may call that an error",
+                         seconds),
+             code);
+  }
+  wait_until_forwarded();
+  std::_Exit(code);
+}
+
 /// The others wait in MPI for one that fails before it has started MPI, and not every launcher ends them.
 void Processes::start_to_end() noexcept {
   if (!launch_ || launch_->size == 1 || started_) return;
@@ -161,7 +177,11 @@ int Processes::complain(std::string_view message, int code) {
 void Processes::finish(int code) {
   if (code == bad_input) end(code); // which the others need not have met
   if (!opened_) return;
-  std::future<void> done = std::async(std::launch::async, [this] { opened_->finish(); });
+  std::future<void> done = std::async(std::launch::async, [&, silence = timeout()] {
+    std::optional<Deadline> deadline;
+    opened_->finish(
+        [&] { deadline.emplace(std::chrono::duration<double>(silence), [&] { give_up_end(silence, code); }); });
+  });
   if (code != interrupted) return done.get();
   // Where the interruption reached this process alone, the others are at something else. They say so meanwhile.
   if (done.wait_for(std::chrono::seconds(3)) != std::future_status::ready) opened_->abort(code);

@@ -36,6 +36,7 @@ public:
 private:
   void start();
   void give_up_start(double seconds);
+  void give_up_end(double seconds, int code);
   void start_to_end() noexcept;
   void end_without_mpi();
   std::optional<distributed::Launch> launch_;
