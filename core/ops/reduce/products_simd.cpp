@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -75,20 +76,20 @@ template <class T> struct Products {
 
   /// Multiplies by the product of at most factors_at_once factors, in [2^-1022, 2^1024) unless one was 0, infinite or
   /// NaN (or, among doubles, subnormal).
-  HWY_INLINE void times(hn::Vec<D> v) {
+  HWY_INLINE void times(hn::Vec<D> v) { multiply(mantissa, v); }
+  /// The same of `chain`, a mantissa of these products whose powers of two go to `exponent` too.
+  HWY_INLINE void multiply(hn::Vec<D>& chain, hn::Vec<D> v) {
     const D d;
     const auto size = hn::Abs(v);
     normal = hn::And(normal, hn::And(hn::Ge(size, hn::Set(d, std::numeric_limits<double>::min())),
                                      hn::Le(size, hn::Set(d, std::numeric_limits<double>::max()))));
     if constexpr (factors_at_once<T> == 1) TakePowers(d, v, exponent);
-    mantissa = hn::Mul(mantissa, v);
-    TakePowers(d, mantissa, exponent);
+    chain = hn::Mul(chain, v);
+    TakePowers(d, chain, exponent);
   }
-  HWY_INLINE void times(const Products& other) {
-    normal = hn::And(normal, other.normal);
-    exponent = hn::Add(exponent, other.exponent);
-    mantissa = hn::Mul(mantissa, other.mantissa);
-    TakePowers(D(), mantissa, exponent);
+  HWY_INLINE void join(hn::Vec<D>& chain, hn::Vec<D> other) {
+    chain = hn::Mul(chain, other);
+    TakePowers(D(), chain, exponent);
   }
 };
 
@@ -103,22 +104,28 @@ template <class T> reduce::RowProduct RowProductOf(const T* x, std::int64_t n) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr std::int64_t several = factors_at_once<T>;
   const auto product_from = [&](std::int64_t from) HWY_ATTR {
-    auto v = LoadWide(d, x + from);
-    for (std::int64_t k = 1; k < several; ++k) v = hn::Mul(v, LoadWide(d, x + from + k * lanes));
-    return v;
+    const auto pair = [&](std::int64_t k) HWY_ATTR {
+      return hn::Mul(LoadWide(d, x + from + k * lanes), LoadWide(d, x + from + (k + 1) * lanes));
+    };
+    if constexpr (several == 6) {
+      return hn::Mul(hn::Mul(pair(0), pair(2)), pair(4));
+    } else {
+      return LoadWide(d, x + from);
+    }
   };
-  Products<T> products, second, third, fourth; // each waits for its own last factor alone
+  Products<T> products;
+  auto second = hn::Set(d, 1.0), third = second, fourth = second; // each waits for its own last factor alone
   std::int64_t i = 0;
   for (const std::int64_t step = several * lanes; i + 4 * step <= n; i += 4 * step) {
     products.times(product_from(i));
-    second.times(product_from(i + step));
-    third.times(product_from(i + 2 * step));
-    fourth.times(product_from(i + 3 * step));
+    products.multiply(second, product_from(i + step));
+    products.multiply(third, product_from(i + 2 * step));
+    products.multiply(fourth, product_from(i + 3 * step));
   }
   if (i > 0) {
-    products.times(second);
-    third.times(fourth);
-    products.times(third);
+    products.join(products.mantissa, second);
+    products.join(third, fourth);
+    products.join(products.mantissa, third);
   }
   for (; i + several * lanes <= n; i += several * lanes) products.times(product_from(i));
   for (; i < n; i += lanes) products.times(LoadFactors(d, x + i, static_cast<std::size_t>(std::min(lanes, n - i))));
@@ -169,7 +176,7 @@ template <class D, class V> HWY_INLINE hn::Vec<D> PowerOf(D d, V n) {
   return hn::BitCast(d, hn::ShiftLeft<52>(hn::Add(n, hn::Set(di, std::int64_t{1023}))));
 }
 
-/// v * 2^exponent, v in [1, 4): beyond the largest and below the least number in steps.
+/// v * 2^exponent: beyond the largest and below the least number in steps.
 template <class D, class V, class U> HWY_INLINE V Scaled(D d, V v, U exponent) {
   const hn::RebindToSigned<D> di;
   const auto most = hn::Set(di, std::int64_t{1000}), least = hn::Set(di, std::int64_t{-1000});
@@ -200,8 +207,11 @@ template <class D, class V, class T> HWY_INLINE void StoreNarrow(D d, V v, T* to
   }
 }
 
+/// How many products of others are joined from one mantissa ahead, one behind and the factors between them, in doubles.
+template <class T> constexpr std::int64_t group = factors_at_once<T>;
+
 /// Lines side by side, one in each lane: element k of them at x + k * step, count(k) of the lanes. Writes the product
-/// ahead of each element, and returns that of all.
+/// ahead of each group of elements, and returns that of all.
 template <class T, class Count>
 HWY_INLINE Products<T> ProductsAhead(const T* x, std::int64_t n, std::int64_t step, Count count, double* mantissa,
                                      std::uint64_t* exponent) {
@@ -209,10 +219,13 @@ HWY_INLINE Products<T> ProductsAhead(const T* x, std::int64_t n, std::int64_t st
   const hn::RebindToUnsigned<decltype(d)> du;
   const auto width = static_cast<std::int64_t>(hn::Lanes(d));
   Products<T> ahead;
-  for (std::int64_t k = 0; k < n; ++k) {
-    hn::StoreU(ahead.mantissa, d, mantissa + k * width);
-    hn::StoreU(ahead.exponent, du, exponent + k * width);
-    ahead.times(LoadFactors(d, x + k * step, count(k)));
+  for (std::int64_t k = 0; k < n; k += group<T>) {
+    hn::StoreU(ahead.mantissa, d, mantissa + k / group<T> * width);
+    hn::StoreU(ahead.exponent, du, exponent + k / group<T> * width);
+    auto v = LoadFactors(d, x + k * step, count(k));
+    for (std::int64_t more = k + 1; more < std::min(k + group<T>, n); ++more)
+      v = hn::Mul(v, LoadFactors(d, x + more * step, count(more)));
+    ahead.times(v);
   }
   return ahead;
 }
@@ -224,12 +237,27 @@ HWY_INLINE void JoinBehind(const T* x, std::int64_t n, std::int64_t step, Count 
   const hn::ScalableTag<double> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const auto width = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t k = n - 1; k >= 0; --k) {
-    const auto product = hn::Mul(hn::LoadU(d, mantissa + k * width), behind.mantissa);
-    const auto powers = hn::Add(hn::LoadU(du, exponent + k * width), behind.exponent);
-    const auto factors = LoadFactors(d, x + k * step, count(k)); // ahead of the store: y may be x
-    StoreNarrow(d, Scaled(d, product, powers), y + k * step, count(k));
-    behind.times(factors);
+  double factors[static_cast<std::size_t>(group<T>) * hn::MaxLanes(d)], ahead[std::size(factors)];
+  for (std::int64_t g = (n - 1) / group<T>; g >= 0; --g) {
+    const std::int64_t first = g * group<T>, last = std::min(first + group<T>, n) - 1;
+    auto v = hn::LoadU(d, mantissa + g * width);
+    for (std::int64_t k = first; k <= last; ++k) {
+      const auto factor = LoadFactors(d, x + k * step, count(k)); // ahead of the stores: y may be x
+      hn::StoreU(factor, d, factors + (k - first) * width);
+      hn::StoreU(v, d, ahead + (k - first) * width);
+      v = hn::Mul(v, factor);
+    }
+    const auto powers = hn::Add(hn::LoadU(du, exponent + g * width), behind.exponent);
+    auto group_behind = hn::Set(d, 1.0);
+    v = behind.mantissa;
+    for (std::int64_t k = last; k >= first; --k) {
+      const auto product = hn::Mul(hn::LoadU(d, ahead + (k - first) * width), v);
+      StoreNarrow(d, Scaled(d, product, powers), y + k * step, count(k));
+      const auto factor = hn::LoadU(d, factors + (k - first) * width);
+      v = hn::Mul(v, factor);
+      group_behind = hn::Mul(group_behind, factor);
+    }
+    behind.times(group_behind);
   }
 }
 
