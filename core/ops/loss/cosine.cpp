@@ -9,48 +9,47 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 namespace eg {
 namespace {
 
 using namespace loss_parts;
 
-/// Largest |x_j| along the axis, whose extent becomes 1; NaN where there is one, 0 of none.
-Tensor largest_size(const Tensor& x, int axis) {
-  if (x.size(axis) > 0) return amax(abs(x), {axis}, true);
-  Shape shape = x.shape();
-  shape[axis] = 1;
-  return Tensor::zeros(shape, x.dtype());
-}
+/// x / max(|x|, eps) along the axis is scaled * factor.
+struct Direction {
+  Tensor scaled; ///< x over its largest |x_j|, or over 1
+  Tensor factor; ///< one a line: the axis has extent 1
+};
 
-/// x / max(|x|, eps) along the axis.
-Tensor direction(const Tensor& x, int axis, double eps) {
+Direction direction(const Tensor& x, int axis, double eps) {
   const Tensor one = Tensor::ones({}, x.dtype());
   Tensor unit; // the largest |x_j|, or 1 for a line of zeros; its inverse may be beyond the largest number
   Tensor is_zero;
   {
     const PauseRecording pause;
-    const Tensor largest = largest_size(x, axis);
+    const Tensor largest = norm(x, std::numeric_limits<double>::infinity(), {axis}, true);
     unit = where(logical_and(gt(largest, 0.0), isfinite(largest)), largest, one);
     is_zero = eq(largest, 0.0);
   }
   const Tensor scaled = x / unit;
-  const Tensor squares = sum(scaled * scaled, {axis}, true);
+  const Tensor length = norm(scaled, 2.0, {axis}, true);
   Tensor longer;  // 1 where the norm is at least eps, else 0
   Tensor shorter; // where it is not: the largest |x_j| / eps, else 0
   {
     const PauseRecording pause;
     const Tensor wide_unit = unit.to(DType::f64);
-    const Tensor is_short = logical_or(is_zero, lt(wide_unit * sqrt(squares.to(DType::f64)), eps));
+    const Tensor is_short = logical_or(is_zero, lt(wide_unit * length.to(DType::f64), eps));
     longer = cast(logical_not(is_short), x.dtype());
     const Tensor by_eps = eps > 0.0 ? (wide_unit / eps).to(x.dtype()) : one;
     shorter = where(is_short, by_eps, Tensor::zeros({}, x.dtype()));
   }
-  return scaled * (longer * rsqrt(squares + affine(longer, -1.0, 1.0)) + shorter);
+  return {scaled, longer / (length + affine(longer, -1.0, 1.0)) + shorter};
 }
 
 Tensor cosine(const Tensor& a, const Tensor& b, int axis, double eps) {
-  return sum(direction(a, axis, eps) * direction(b, axis, eps), {axis});
+  const Direction to_a = direction(a, axis, eps), to_b = direction(b, axis, eps);
+  return sum(sum(to_a.scaled * to_b.scaled, {axis}, true) * to_a.factor * to_b.factor, {axis});
 }
 
 double reference_cosine(const double* a, const double* b, std::int64_t n, std::int64_t step, double eps) {

@@ -4,6 +4,7 @@
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
 #include "core/ops/reduce/on_device.h"
+#include "core/ops/reduce/rows.h"
 
 #include <fmt/format.h>
 #include <limits>
@@ -24,18 +25,21 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
 
 /// Largest |x|; NaN where there is one.
 template <class T> double largest_size(const T* x, std::int64_t n) {
-  double largest = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (std::isnan(x[i])) return static_cast<double>(x[i]);
-    largest = std::max(largest, std::abs(static_cast<double>(x[i])));
-  }
-  return largest;
+  if (n == 0) return 0.0;
+  const double most = static_cast<double>(row_extreme(x, n, true)),
+               least = static_cast<double>(row_extreme(x, n, false));
+  return std::isnan(most) ? most : std::max(std::abs(most), std::abs(least));
 }
+
+/// Whether `sum`, of squares of numbers of type T, has lost nothing on the way.
+template <class T> bool is_of_plain_squares(double sum) { return sizeof(T) == 4 || (sum > 1e-280 && sum < 1e300); }
 
 template <class Adder, class T> double norm_of(const T* x, std::int64_t n, double p) {
   const auto size = [x](std::int64_t i) { return std::abs(static_cast<double>(x[i])); };
   if (p == 1.0) return Adder{}(n, size);
   if (p == 2.0) {
+    if constexpr (std::is_same_v<Adder, TreeAdder>)
+      if (const double plain = row_squares(x, n); is_of_plain_squares<T>(plain)) return std::sqrt(plain);
     const ScaledSquares squares = sum_of_squares<Adder>(n, size);
     return squares.scale * std::sqrt(squares.sum);
   }

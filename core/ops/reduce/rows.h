@@ -20,6 +20,9 @@ template <class T> T extreme_of(const T* x, std::int64_t n, bool largest) {
 /// sum of exp(x_i - shift) in double.
 template <class T> double row_exp_sum(const T* x, std::int64_t n, double shift);
 
+/// sum of x_i^2 in double: of floats every square is a number.
+template <class T> double row_squares(const T* x, std::int64_t n);
+
 /// y[c] = the largest (or smallest) of column c of `rows` >= 1 rows, as row_extreme; `stride` elements from row to row.
 template <class T>
 void column_extremes(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, bool largest, T* y);

@@ -99,6 +99,33 @@ template <class T> double RowExpSum(const T* x, std::int64_t n, double shift) {
   return sum;
 }
 
+template <class T> double SquaresBlock(const T* x, std::int64_t n) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    const auto v0 = LoadWide(d, x + i), v1 = LoadWide(d, x + i + lanes);
+    const auto v2 = LoadWide(d, x + i + 2 * lanes), v3 = LoadWide(d, x + i + 3 * lanes);
+    s0 = hn::Add(s0, hn::Mul(v0, v0));
+    s1 = hn::Add(s1, hn::Mul(v1, v1));
+    s2 = hn::Add(s2, hn::Mul(v2, v2));
+    s3 = hn::Add(s3, hn::Mul(v3, v3));
+  }
+  for (; i < n; i += lanes) {
+    const auto v = LoadWideUpTo(d, x + i, static_cast<std::size_t>(std::min(lanes, n - i)));
+    s0 = hn::Add(s0, hn::Mul(v, v));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+}
+
+template <class T> double RowSquares(const T* x, std::int64_t n) {
+  constexpr std::int64_t block = 4096;
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < n; i += block) sum += SquaresBlock(x + i, std::min(block, n - i));
+  return sum;
+}
+
 /// y[c] = the best of y[c] and of `rows` rows: 1 to 4 at a time.
 template <bool largest, int rows, class T>
 HWY_INLINE void BetterRows(const T* HWY_RESTRICT x, std::int64_t stride, std::int64_t columns, T* HWY_RESTRICT y) {
@@ -140,7 +167,8 @@ void ColumnExtremes(const T* x, std::int64_t rows, std::int64_t stride, std::int
                               T* y) {                                                                                  \
     ColumnExtremes(x, rows, stride, columns, largest, y);                                                              \
   }                                                                                                                    \
-  double RowExpSum##SUFFIX(const T* x, std::int64_t n, double shift) { return RowExpSum(x, n, shift); }
+  double RowExpSum##SUFFIX(const T* x, std::int64_t n, double shift) { return RowExpSum(x, n, shift); }                \
+  double RowSquares##SUFFIX(const T* x, std::int64_t n) { return RowSquares(x, n); }
 EG_ROW_KERNELS(F32, float)
 EG_ROW_KERNELS(F64, double)
 #undef EG_ROW_KERNELS
@@ -156,6 +184,8 @@ HWY_EXPORT(RowExtremeF32);
 HWY_EXPORT(RowExtremeF64);
 HWY_EXPORT(RowExpSumF32);
 HWY_EXPORT(RowExpSumF64);
+HWY_EXPORT(RowSquaresF32);
+HWY_EXPORT(RowSquaresF64);
 HWY_EXPORT(ColumnExtremesF32);
 HWY_EXPORT(ColumnExtremesF64);
 
@@ -167,6 +197,9 @@ namespace reduce {
   }                                                                                                                    \
   template <> double row_exp_sum(const T* x, std::int64_t n, double shift) {                                           \
     return HWY_DYNAMIC_DISPATCH(RowExpSum##SUFFIX)(x, n, shift);                                                       \
+  }                                                                                                                    \
+  template <> double row_squares(const T* x, std::int64_t n) {                                                         \
+    return HWY_DYNAMIC_DISPATCH(RowSquares##SUFFIX)(x, n);                                                             \
   }                                                                                                                    \
   template <>                                                                                                          \
   void column_extremes(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, bool largest, T* y) { \
