@@ -39,7 +39,7 @@ Tensor elu_gradient(const Tensor& x, const Tensor& g, double alpha) {
 }
 
 Tensor softplus_gradient(const Tensor& x, const Tensor& g, double beta, double threshold) {
-  const Tensor z = affine(x, beta, 0.0);
+  const Tensor z = beta == 1.0 ? x : affine(x, beta, 0.0);
   return where(gt(z, threshold), g, mul(g, sigmoid(z)));
 }
 

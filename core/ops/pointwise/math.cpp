@@ -70,7 +70,7 @@ Tensor share(const Tensor& loses, const Tensor& equal, const Tensor& g) {
 
 /// g ((1 - t) s(x) - t s(-x)), without cancellation where t is 0 or 1.
 Tensor logit_loss_slope(const Tensor& x, const Tensor& t, const Tensor& g) {
-  return mul(g, sub(mul(affine(t, -1.0, 1.0), sigmoid(x)), mul(t, sigmoid(neg(x)))));
+  return mul(g, addcmul(mul(affine(t, -1.0, 1.0), sigmoid(x)), t, sigmoid(neg(x)), -1.0));
 }
 
 /// g exponent x^(exponent - 1), without 0 times infinity at x = 0 for exponent 0.

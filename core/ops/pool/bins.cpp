@@ -4,9 +4,11 @@
 #include "core/device/module.h"
 #include "core/exact/exact.h"
 #include "core/ops/pool/bin.h"
+#include "core/ops/reduce/groups.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -171,16 +173,28 @@ template <int several, class T> void means(const Grid& grid, const T* x, T* y) {
           static_cast<T>(sums[p] / (rows.divisor[i] * columns.divisor[j]));
   });
 }
+
+/// The means of one plane whose bins are whole rows: of elements that follow each other.
+template <class T> void means_of_rows(const Grid& grid, const T* x, T* y) {
+  const std::int64_t width = grid.columns.extent;
+  for (std::size_t i = 0; i < grid.rows.begin.size(); ++i)
+    y[i] = static_cast<T>(reduce::chains_sum(grid.rows.begin[i] * width, grid.rows.end[i] * width,
+                                             [x](std::int64_t k) { return static_cast<double>(x[k]); }) /
+                          (grid.rows.divisor[i] * grid.columns.divisor[0]));
+}
 } // namespace
 
 template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, T* y) {
   constexpr int several = 8;
+  const Bins& columns = grid.columns;
+  const bool whole_rows = columns.begin.size() == 1 && columns.begin[0] == 0 && columns.end[0] == columns.extent;
   const auto run = [&](auto function, std::int64_t p) {
     function(grid, x + p * grid.pixels(), y + p * grid.outputs());
   };
   const auto body = [&](std::int64_t first) {
-    if (first + several <= planes) return run(means<several, T>, first);
-    for (std::int64_t p = first; p < planes; ++p) run(means<1, T>, p);
+    if (first + several <= planes && !whole_rows) return run(means<several, T>, first);
+    for (std::int64_t p = first; p < std::min(first + several, planes); ++p)
+      run(whole_rows ? means_of_rows<T> : means<1, T>, p);
   };
   each_plane(grid, planes, body, several);
 }

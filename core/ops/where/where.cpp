@@ -323,6 +323,7 @@ constinit const OpDef lerp_scalar_op = row({
 template <pointwise::Binary op> std::vector<Tensor> addc_body(const OpArgs& args) {
   const Tensor &x = args.in[0], &a = args.in[1], &b = args.in[2];
   const double parameters[] = {args.attrs.real("value"), 0.0};
+  const bool unscaled = parameters[0] == 1.0;
   if (!may_fuse(args) || !(a.shape() == x.shape() && b.shape() == x.shape()))
     return {add(x, affine(op == pointwise::Binary::mul ? mul(a, b) : div(a, b), parameters[0], 0.0))};
   const Tensor all[] = {packed(x), packed(a), packed(b)};
@@ -337,7 +338,7 @@ template <pointwise::Binary op> std::vector<Tensor> addc_body(const OpArgs& args
       for (std::int64_t i = begin; i < end; i += block) {
         const std::int64_t n = std::min(block, end - i);
         first(pa + i, pb + i, to + i, n, pointwise::Steps::both);
-        scale(to + i, to + i, n, parameters);
+        if (!unscaled) scale(to + i, to + i, n, parameters);
         last(px + i, to + i, to + i, n, pointwise::Steps::both);
       }
     });
