@@ -138,14 +138,10 @@ void Processes::give_up_start(double seconds) {
 /// MPICH 4.0 can hang in MPI_Finalize over TCP: who has all answers waits for the launcher and answers nobody any more
 /// (mended by its pull request 6596).
 void Processes::give_up_end(double seconds, int code) {
-  if (silent()) {
-    std::this_thread::sleep_for(std::chrono::seconds(3)); // MPICH's launcher ends the first process where this one ends
-  } else {
-    complain(fmt::format("MPI_Finalize has not returned within {:g} s: all work is done and written, and this process "
-                         "ends without it; the launcher may call that an error",
-                         seconds),
-             code);
-  }
+  complain(fmt::format("MPI_Finalize has not returned within {:g} s: all files are written, and this process ends "
+                       "without it; the launcher may call that an error",
+                       seconds),
+           code);
   wait_until_forwarded();
   std::_Exit(code);
 }
