@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <doctest/doctest.h>
+#include <limits>
 
 using eg::DType;
 using eg::Shape;
@@ -35,7 +36,49 @@ template <class T> double sum_error(std::int64_t outer, std::int64_t extent, std
   return worst;
 }
 
+/// Largest relative error of norm(x, p, {1}) of [outer, extent, inner] against long double, in eps.
+template <class T> double norm_error(const Tensor& x, double p) {
+  const std::int64_t extent = x.size(1), inner = x.size(2);
+  const Tensor y = eg::norm(x, p, {1});
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < y.numel(); ++i) {
+    const T* first = x.data<T>() + i / inner * extent * inner + i % inner;
+    long double want = 0.0L;
+    for (std::int64_t e = 0; e < extent; ++e) {
+      const auto value = static_cast<long double>(first[e * inner]);
+      want = p == 2.0 ? want + value * value : std::max(want, std::abs(value));
+    }
+    if (p == 2.0) want = std::sqrt(want);
+    const auto error = std::abs(static_cast<long double>(y.data<T>()[i]) - want);
+    worst = std::max(worst, want == 0.0L ? static_cast<double>(error) * 1e300 : static_cast<double>(error / want));
+  }
+  return worst / static_cast<double>(std::numeric_limits<T>::epsilon());
+}
+
 } // namespace
+
+TEST_CASE_TEMPLATE("norms of rows and columns of any number and size are good to a few units", T, float, double) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::uint64_t tag = 0;
+  for (const std::int64_t extent : {1, 2, 15, 16, 33, 300, 5000})
+    for (const std::int64_t inner : {1, 2, 15, 16, 17, 256, 300})
+      for (const double scale : {0.0, 1.0, 1e-30, 1e30, 1e-200, 1e200}) {
+        if (sizeof(T) == 4 && std::abs(std::log10(scale)) > 35 && scale > 0) continue;
+        const Tensor x = eg::random_normal({2, extent, inner}, {3, ++tag}, 0.0, scale, eg::dtype_of<T>);
+        CAPTURE(extent);
+        CAPTURE(inner);
+        CAPTURE(scale);
+        CHECK(norm_error<T>(x, 2.0) < 8);
+        CHECK(norm_error<T>(x, infinity) == 0);
+      }
+  for (const std::int64_t inner : {1, 3, 40}) { // a NaN wins, wherever it is
+    Tensor x = eg::random_normal({1, 70, inner}, {3, ++tag}, 0.0, 1.0, eg::dtype_of<T>);
+    x.mutable_data<T>()[69 * inner] = std::numeric_limits<T>::quiet_NaN();
+    CHECK(std::isnan(eg::norm(x, 2.0, {1}).data<T>()[0]));
+    CHECK(std::isnan(eg::norm(x, infinity, {1}).data<T>()[0]));
+    CHECK((inner == 1 || std::isfinite(eg::norm(x, infinity, {1}).data<T>()[inner - 1])));
+  }
+}
 
 TEST_CASE("sums of many terms are good to a few units in the last place") {
   CHECK(sum_error<float>(1, 3000001, 1) <= 4.0);

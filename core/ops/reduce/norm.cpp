@@ -6,9 +6,13 @@
 #include "core/ops/reduce/on_device.h"
 #include "core/ops/reduce/rows.h"
 
+#include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <limits>
+#include <optional>
 #include <type_traits>
+#include <vector>
 
 namespace eg {
 namespace {
@@ -25,7 +29,14 @@ std::vector<TensorSpec> infer(const OpArgs& args) {
 
 /// Largest |x|; NaN where there is one.
 template <class T> double largest_size(const T* x, std::int64_t n) {
-  if (n == 0) return 0.0;
+  if (n < 16) { // which a loop has done before vectors are chosen
+    double largest = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (std::isnan(x[i])) return static_cast<double>(x[i]);
+      largest = std::max(largest, std::abs(static_cast<double>(x[i])));
+    }
+    return largest;
+  }
   const double most = static_cast<double>(row_extreme(x, n, true)),
                least = static_cast<double>(row_extreme(x, n, false));
   return std::isnan(most) ? most : std::max(std::abs(most), std::abs(least));
@@ -51,9 +62,64 @@ template <class Adder, class T> double norm_of(const T* x, std::int64_t n, doubl
   return largest * power(sum, 1.0 / p);
 }
 
+constexpr std::int64_t columns_at_once = 256;
+
+/// y[c] = largest |x| of column c of a block.
+template <class T> void largest_of_columns(const T* x, const AxisSplit& s, std::int64_t columns, T* y) {
+  std::array<T, columns_at_once> least;
+  column_extremes(x, s.extent, s.inner, columns, true, y);
+  column_extremes(x, s.extent, s.inner, columns, false, least.data());
+  for (std::int64_t c = 0; c < columns; ++c)
+    if (!std::isnan(y[c])) y[c] = std::max(std::abs(y[c]), std::abs(least[static_cast<std::size_t>(c)]));
+}
+
+/// y[c] = root of the sum of squares of column c of a block.
+template <class T> void lengths_of_columns(const T* x, const AxisSplit& s, std::int64_t columns, T* y) {
+  constexpr std::int64_t rows_at_once = 256; // so that the error grows with 256 and with the number of such blocks
+  std::array<double, columns_at_once> sums{}, some;
+  for (std::int64_t first = 0; first < s.extent; first += rows_at_once) {
+    some.fill(0.0);
+    for (std::int64_t r = first; r < std::min(first + rows_at_once, s.extent); ++r)
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const auto v = static_cast<double>(x[r * s.inner + c]);
+        some[static_cast<std::size_t>(c)] += v * v;
+      }
+    for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += some[c];
+  }
+  for (std::int64_t c = 0; c < columns; ++c) {
+    const double sum = sums[static_cast<std::size_t>(c)];
+    if (is_of_plain_squares<T>(sum)) {
+      y[c] = static_cast<T>(std::sqrt(sum));
+      continue;
+    }
+    std::vector<T> column(static_cast<std::size_t>(s.extent));
+    for (std::int64_t r = 0; r < s.extent; ++r) column[static_cast<std::size_t>(r)] = x[r * s.inner + c];
+    y[c] = static_cast<T>(norm_of<TreeAdder>(column.data(), s.extent, 2.0));
+  }
+}
+
+/// Whether the columns of a split are read row by row: where there are many of them, or they are short.
+bool read_by_rows(const AxisSplit& s) { return s.inner > 1 && s.extent > 0 && (s.inner >= 16 || s.extent <= 64); }
+
 template <class Adder> void norm_cpu(const OpArgs& args, std::span<Tensor> out) {
-  const Groups groups = groups_of(args.in[0], axes_attribute(args));
   const double p = args.attrs.real("p");
+  if constexpr (std::is_same_v<Adder, TreeAdder>) {
+    const std::optional<AxisSplit> split = split_of(args.in[0].shape(), axes_attribute(args));
+    if ((p == 2.0 || p == infinity) && split && read_by_rows(*split) && out[0].numel() > 0) {
+      const Tensor x = packed(args.in[0]);
+      return visit_floating(x.dtype(), [&]<class T>() {
+        const T* const from = x.data<T>();
+        T* const to = out[0].mutable_data<T>();
+        for_each_block(*split, columns_at_once, sizeof(T),
+                       [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
+                         (p == 2.0 ? lengths_of_columns<T>
+                                   : largest_of_columns<T>)(from + o * split->extent * split->inner + column, *split,
+                                                            columns, to + o * split->inner + column);
+                       });
+      });
+    }
+  }
+  const Groups groups = groups_of(args.in[0], axes_attribute(args));
   visit_floating(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
     for_each_group<T>(groups,
