@@ -79,6 +79,7 @@ TEST_CASE("losses and sums of products: large operands have the same bits record
     const Tensor x = draw.normal(shape, dtype), a = draw.normal(shape, dtype), b = draw.normal(shape, dtype);
     const double number = draw.below(2) == 0 ? std::ldexp(1.0, static_cast<int>(draw.below(5)) - 2) : 0.3;
     const char* const word = draw.below(2) == 0 ? "mean" : "sum";
+    const Tensor minus = neg(Tensor::zeros(shape, dtype));                  // -0, which 1 x + 0 would make +0
     const Tensor huge = affine(x, dtype == DType::f32 ? 1e25 : 1e200, 0.0); // whose squares leave the type
     const ReductionScope scope(draw.below(4) == 0 ? Reduction::exact : Reduction::fast);
     CAPTURE(shape.str());
@@ -90,6 +91,7 @@ TEST_CASE("losses and sums of products: large operands have the same bits record
                     smooth_l1_loss(x, a, number, word),
                     huber_loss(x, a, number, word),
                     addcmul(x, a, b, number),
+                    addcmul(minus, minus, affine(b, 0.0, 1.0), 1.0),
                     addcdiv(x, a, b, number),
                     addcmul(x, a.slice(0, 0, 1), b, 1.0)};
           }) == "");

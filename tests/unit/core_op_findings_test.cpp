@@ -107,6 +107,17 @@ TEST_CASE_TEMPLATE("the cosine of subnormal vectors is a number, with its gradie
   CHECK(cosine_embedding_loss(a, b, Tensor::from<std::int64_t>({1}, {1})).item() == doctest::Approx(1.0));
 }
 
+TEST_CASE_TEMPLATE("the cosine of two vectors of zeros has the gradient 0 for any eps", T, float, double) {
+  const Tensor a = Tensor::zeros({2, 3}, dtype_of<T>), b = Tensor::zeros({2, 3}, dtype_of<T>);
+  for (const double eps :
+       {1e-8, std::sqrt(static_cast<double>(std::numeric_limits<T>::min())) * 1e-3}) { // 1 / eps^2: inf
+    Tape tape;
+    const Tensor y = cosine_similarity(a, b, -1, eps);
+    for (const Tensor& grad : tape.gradient(y, {a, b}, Tensor::ones(y.shape(), y.dtype())))
+      CHECK(amax(abs(grad)).item() == 0.0);
+  }
+}
+
 TEST_CASE("interpolation's weights are exact where places are") {
   // 3 to 5 pixels with aligned corners: places 0, 1/2, 1, 3/2, 2
   const Tensor x = Tensor::from<double>({0, 8, 0}, {1, 1, 1, 3});

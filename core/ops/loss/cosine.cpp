@@ -49,7 +49,13 @@ Direction direction(const Tensor& x, int axis, double eps) {
 
 Tensor cosine(const Tensor& a, const Tensor& b, int axis, double eps) {
   const Direction to_a = direction(a, axis, eps), to_b = direction(b, axis, eps);
-  return sum(sum(to_a.scaled * to_b.scaled, {axis}, true) * to_a.factor * to_b.factor, {axis});
+  // Lines of zeros have the factor 1 / eps. That of b goes to its elements: 1 / eps^2 may be infinite, which meets
+  // zeros in the gradient.
+  const Tensor along = sum(to_a.scaled * (to_b.scaled * to_b.factor), {axis}, true) * to_a.factor;
+  Shape kept;
+  for (int i = 0; i < along.rank(); ++i)
+    if (i != axis) kept.push_back(along.size(i));
+  return reshape(along, kept);
 }
 
 double reference_cosine(const double* a, const double* b, std::int64_t n, std::int64_t step, double eps) {

@@ -178,8 +178,8 @@ template <int several, class T> void means(const Grid& grid, const T* x, T* y) {
 template <class T> void means_of_rows(const Grid& grid, const T* x, T* y) {
   const std::int64_t width = grid.columns.extent;
   for (std::size_t i = 0; i < grid.rows.begin.size(); ++i)
-    y[i] = static_cast<T>(reduce::chains_sum(grid.rows.begin[i] * width, grid.rows.end[i] * width,
-                                             [x](std::int64_t k) { return static_cast<double>(x[k]); }) /
+    y[i] = static_cast<T>(reduce::tree_sum(grid.rows.begin[i] * width, grid.rows.end[i] * width,
+                                           [x](std::int64_t k) { return static_cast<double>(x[k]); }) /
                           (grid.rows.divisor[i] * grid.columns.divisor[0]));
 }
 } // namespace
@@ -187,7 +187,8 @@ template <class T> void means_of_rows(const Grid& grid, const T* x, T* y) {
 template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, T* y) {
   constexpr int several = 8;
   const Bins& columns = grid.columns;
-  const bool whole_rows = columns.begin.size() == 1 && columns.begin[0] == 0 && columns.end[0] == columns.extent;
+  const bool whole_rows = columns.begin.size() == 1 && columns.begin[0] == 0 && columns.end[0] == columns.extent &&
+                          grid.pixels() >= 8 * grid.outputs(); // smaller bins wait for their additions
   const auto run = [&](auto function, std::int64_t p) {
     function(grid, x + p * grid.pixels(), y + p * grid.outputs());
   };

@@ -1,4 +1,5 @@
 #include "core/ops/reduce/products.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -237,8 +238,18 @@ HWY_INLINE void JoinBehind(const T* x, std::int64_t n, std::int64_t step, Count 
   const hn::ScalableTag<double> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  if constexpr (group<T> == 1) {
+    for (std::int64_t k = n - 1; k >= 0; --k) {
+      const auto product = hn::Mul(hn::LoadU(d, mantissa + k * width), behind.mantissa);
+      const auto powers = hn::Add(hn::LoadU(du, exponent + k * width), behind.exponent);
+      const auto factor = LoadFactors(d, x + k * step, count(k)); // ahead of the store: y may be x
+      StoreNarrow(d, Scaled(d, product, powers), y + k * step, count(k));
+      behind.times(factor);
+    }
+    return;
+  }
   double factors[static_cast<std::size_t>(group<T>) * hn::MaxLanes(d)], ahead[std::size(factors)];
-  for (std::int64_t g = (n - 1) / group<T>; g >= 0; --g) {
+  for (std::int64_t g = parallel::chunks(n, group<T>) - 1; g >= 0; --g) {
     const std::int64_t first = g * group<T>, last = std::min(first + group<T>, n) - 1;
     auto v = hn::LoadU(d, mantissa + g * width);
     for (std::int64_t k = first; k <= last; ++k) {

@@ -324,8 +324,10 @@ template <pointwise::Binary op> std::vector<Tensor> addc_body(const OpArgs& args
   const Tensor &x = args.in[0], &a = args.in[1], &b = args.in[2];
   const double parameters[] = {args.attrs.real("value"), 0.0};
   const bool unscaled = parameters[0] == 1.0;
-  if (!may_fuse(args) || !(a.shape() == x.shape() && b.shape() == x.shape()))
-    return {add(x, affine(op == pointwise::Binary::mul ? mul(a, b) : div(a, b), parameters[0], 0.0))};
+  if (!may_fuse(args) || !(a.shape() == x.shape() && b.shape() == x.shape())) {
+    const Tensor of_two = op == pointwise::Binary::mul ? mul(a, b) : div(a, b);
+    return {add(x, unscaled ? of_two : affine(of_two, parameters[0], 0.0))};
+  }
   const Tensor all[] = {packed(x), packed(a), packed(b)};
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   visit_floating(x.dtype(), [&]<class T>() {
