@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
 #   ./test.sh        all but `device`, `browser`, `wheel` and `wasm`: unit, law, split and STIP tests under AddressSanitizer and
-#                    UBSan, but the five longest; then in `check`, which is `dev` with files compiled eight at a time,
-#                    everything else, the laws once more, the five longest, what a sanitizer cuts short, and the Python
+#                    UBSan, but the longest; then in `check`, which is `dev` with files compiled eight at a time,
+#                    everything else, the laws once more, the longest, what a sanitizer cuts short, and the Python
 #                    module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
