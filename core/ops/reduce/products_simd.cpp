@@ -211,66 +211,62 @@ template <class D, class V, class T> HWY_INLINE void StoreNarrow(D d, V v, T* to
 /// How many products of others are joined from one mantissa ahead, one behind and the factors between them, in doubles.
 template <class T> constexpr std::int64_t group = factors_at_once<T>;
 
-/// Lines side by side, one in each lane: element k of them at x + k * step, count(k) of the lanes. Writes the product
-/// ahead of each group of elements, and returns that of all.
-template <class T, class Count>
-HWY_INLINE Products<T> ProductsAhead(const T* x, std::int64_t n, std::int64_t step, Count count, double* mantissa,
-                                     std::uint64_t* exponent) {
-  const hn::ScalableTag<double> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
-  Products<T> ahead;
-  for (std::int64_t k = 0; k < n; k += group<T>) {
-    hn::StoreU(ahead.mantissa, d, mantissa + k / group<T> * width);
-    hn::StoreU(ahead.exponent, du, exponent + k / group<T> * width);
-    auto v = LoadFactors(d, x + k * step, count(k));
-    for (std::int64_t more = k + 1; more < std::min(k + group<T>, n); ++more)
-      v = hn::Mul(v, LoadFactors(d, x + more * step, count(more)));
-    ahead.times(v);
-  }
-  return ahead;
-}
+/// Lines side by side, one in each lane: element k of them at x + k * step, count(k) of the lanes.
+template <class T, class Count> struct Lines {
+  using D = hn::ScalableTag<double>;
+  using DU = hn::RebindToUnsigned<D>;
+  const T* x;
+  std::int64_t n;
+  std::int64_t step;
+  Count count;
 
-/// y = what is ahead of each element times what is behind it; `behind`: what is behind the last one.
-template <class T, class Count>
-HWY_INLINE void JoinBehind(const T* x, std::int64_t n, std::int64_t step, Count count, const double* mantissa,
-                           const std::uint64_t* exponent, Products<T> behind, T* y) {
-  const hn::ScalableTag<double> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
-  if constexpr (group<T> == 1) {
-    for (std::int64_t k = n - 1; k >= 0; --k) {
-      const auto product = hn::Mul(hn::LoadU(d, mantissa + k * width), behind.mantissa);
-      const auto powers = hn::Add(hn::LoadU(du, exponent + k * width), behind.exponent);
-      const auto factor = LoadFactors(d, x + k * step, count(k)); // ahead of the store: y may be x
-      StoreNarrow(d, Scaled(d, product, powers), y + k * step, count(k));
+  std::int64_t groups() const { return parallel::chunks(n, group<T>); }
+  HWY_INLINE hn::Vec<D> factors(std::int64_t k) const { return LoadFactors(D(), x + k * step, count(k)); }
+
+  /// Writes the product ahead of group g, then multiplies it by those of the group.
+  HWY_INLINE void ahead(std::int64_t g, Products<T>& product, double* mantissa, std::uint64_t* exponent) const {
+    hn::StoreU(product.mantissa, D(), mantissa);
+    hn::StoreU(product.exponent, DU(), exponent);
+    const std::int64_t first = g * group<T>;
+    auto v = factors(first);
+    for (std::int64_t k = first + 1; k < std::min(first + group<T>, n); ++k) v = hn::Mul(v, factors(k));
+    product.times(v);
+  }
+
+  /// y = what is ahead of each element of group g times what is behind it; `behind`: what is behind the last one.
+  HWY_INLINE void join(std::int64_t g, Products<T>& behind, const double* mantissa, const std::uint64_t* exponent,
+                       T* y) const {
+    const D d;
+    const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+    const auto powers = hn::Add(hn::LoadU(DU(), exponent), behind.exponent);
+    if constexpr (group<T> == 1) {
+      const auto factor = factors(g); // ahead of the store: y may be x
+      StoreNarrow(d, Scaled(d, hn::Mul(hn::LoadU(d, mantissa), behind.mantissa), powers), y + g * step, count(g));
       behind.times(factor);
+    } else {
+      double of_group[static_cast<std::size_t>(group<T>) * hn::MaxLanes(d)], ahead_of[std::size(of_group)];
+      const std::int64_t first = g * group<T>, last = std::min(first + group<T>, n) - 1;
+      auto v = hn::LoadU(d, mantissa);
+      for (std::int64_t k = first; k <= last; ++k) {
+        const auto factor = factors(k); // ahead of the stores: y may be x
+        hn::StoreU(factor, d, of_group + (k - first) * width);
+        hn::StoreU(v, d, ahead_of + (k - first) * width);
+        v = hn::Mul(v, factor);
+      }
+      auto group_behind = hn::Set(d, 1.0);
+      v = behind.mantissa;
+      for (std::int64_t k = last; k >= first; --k) {
+        const auto product = hn::Mul(hn::LoadU(d, ahead_of + (k - first) * width), v);
+        StoreNarrow(d, Scaled(d, product, powers), y + k * step, count(k));
+        const auto factor = hn::LoadU(d, of_group + (k - first) * width);
+        v = hn::Mul(v, factor);
+        group_behind = hn::Mul(group_behind, factor);
+      }
+      behind.times(group_behind);
     }
-    return;
   }
-  double factors[static_cast<std::size_t>(group<T>) * hn::MaxLanes(d)], ahead[std::size(factors)];
-  for (std::int64_t g = parallel::chunks(n, group<T>) - 1; g >= 0; --g) {
-    const std::int64_t first = g * group<T>, last = std::min(first + group<T>, n) - 1;
-    auto v = hn::LoadU(d, mantissa + g * width);
-    for (std::int64_t k = first; k <= last; ++k) {
-      const auto factor = LoadFactors(d, x + k * step, count(k)); // ahead of the stores: y may be x
-      hn::StoreU(factor, d, factors + (k - first) * width);
-      hn::StoreU(v, d, ahead + (k - first) * width);
-      v = hn::Mul(v, factor);
-    }
-    const auto powers = hn::Add(hn::LoadU(du, exponent + g * width), behind.exponent);
-    auto group_behind = hn::Set(d, 1.0);
-    v = behind.mantissa;
-    for (std::int64_t k = last; k >= first; --k) {
-      const auto product = hn::Mul(hn::LoadU(d, ahead + (k - first) * width), v);
-      StoreNarrow(d, Scaled(d, product, powers), y + k * step, count(k));
-      const auto factor = hn::LoadU(d, factors + (k - first) * width);
-      v = hn::Mul(v, factor);
-      group_behind = hn::Mul(group_behind, factor);
-    }
-    behind.times(group_behind);
-  }
-}
+};
+template <class T, class Count> Lines(const T*, std::int64_t, std::int64_t, Count) -> Lines<T, Count>;
 
 template <class T> bool OthersOfRow(const T* x, std::int64_t n, T* y, double* mantissa, std::int64_t* exponent) {
   const hn::ScalableTag<double> d;
@@ -280,7 +276,9 @@ template <class T> bool OthersOfRow(const T* x, std::int64_t n, T* y, double* ma
   auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
   const std::int64_t steps = (n + lanes - 1) / lanes;
   const auto count = [&](std::int64_t k) HWY_ATTR { return static_cast<std::size_t>(std::min(lanes, n - k * lanes)); };
-  const Products<T> all = ProductsAhead(x, steps, lanes, count, mantissa, powers);
+  const Lines line{x, steps, lanes, count};
+  Products<T> all;
+  for (std::int64_t g = 0; g < line.groups(); ++g) line.ahead(g, all, mantissa + g * lanes, powers + g * lanes);
   if (!hn::AllTrue(d, all.normal)) return false;
   double m[most], others[most];
   std::uint64_t e[most], powers_of_others[most];
@@ -300,7 +298,29 @@ template <class T> bool OthersOfRow(const T* x, std::int64_t n, T* y, double* ma
   Products<T> behind;
   behind.mantissa = hn::LoadU(d, others);
   behind.exponent = hn::LoadU(du, powers_of_others);
-  JoinBehind(x, steps, lanes, count, mantissa, powers, behind, y);
+  for (std::int64_t g = line.groups() - 1; g >= 0; --g)
+    line.join(g, behind, mantissa + g * lanes, powers + g * lanes, y);
+  return true;
+}
+
+/// The same of `vectors` times as many columns as there are lanes, group after group of rows, each of `some` lanes.
+template <int vectors, class T>
+HWY_INLINE bool OthersOfVectors(const T* x, std::int64_t rows, std::int64_t stride, std::size_t some, T* y,
+                                double* mantissa, std::uint64_t* exponent) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto count = [some](std::int64_t) HWY_ATTR { return some; };
+  const auto lines = [&](int v) HWY_ATTR { return Lines{x + v * lanes, rows, stride, count}; };
+  const auto at = [&](std::int64_t g, int v) HWY_ATTR { return (g * vectors + v) * lanes; };
+  const std::int64_t groups = lines(0).groups();
+  Products<T> all[vectors], behind[vectors];
+  for (std::int64_t g = 0; g < groups; ++g)
+    for (int v = 0; v < vectors; ++v) lines(v).ahead(g, all[v], mantissa + at(g, v), exponent + at(g, v));
+  for (int v = 0; v < vectors; ++v)
+    if (!hn::AllTrue(d, all[v].normal)) return false;
+  for (std::int64_t g = groups - 1; g >= 0; --g)
+    for (int v = 0; v < vectors; ++v)
+      lines(v).join(g, behind[v], mantissa + at(g, v), exponent + at(g, v), y + v * lanes);
   return true;
 }
 
@@ -310,13 +330,15 @@ bool OthersOfColumns(const T* x, std::int64_t rows, std::int64_t stride, std::in
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
-  for (std::int64_t c = 0; c < columns; c += lanes) {
-    const auto some = static_cast<std::size_t>(std::min(lanes, columns - c));
-    const auto count = [some](std::int64_t) HWY_ATTR { return some; };
-    const Products<T> all = ProductsAhead(x + c, rows, stride, count, mantissa, powers);
-    if (!hn::AllTrue(d, all.normal)) return false;
-    JoinBehind(x + c, rows, stride, count, mantissa, powers, Products<T>(), y + c);
-  }
+  constexpr int several = 4; // a cache line of floats where vectors have 256 bits
+  const bool holds_several = parallel::chunks(rows, group<T>) * several * lanes <= rows * reduce::most_lanes;
+  std::int64_t c = 0;
+  for (; holds_several && c + several * lanes <= columns; c += several * lanes)
+    if (!OthersOfVectors<several>(x + c, rows, stride, hn::Lanes(d), y + c, mantissa, powers)) return false;
+  for (; c < columns; c += lanes)
+    if (const auto some = static_cast<std::size_t>(std::min(lanes, columns - c));
+        !OthersOfVectors<1>(x + c, rows, stride, some, y + c, mantissa, powers))
+      return false;
   return true;
 }
 
