@@ -135,8 +135,8 @@ void Processes::give_up_start(double seconds) {
   std::_Exit(bad_input);
 }
 
-/// MPICH 4.0 can hang in MPI_Finalize over TCP: who has all answers waits for the launcher and answers nobody any more
-/// (mended by its pull request 6596).
+/// MPI_Finalize of MPICH 4.0 can hang over TCP: a process whose own messages are acknowledged waits in the launcher's
+/// barrier and acknowledges no more of its peers' (mended by its pull request 6596).
 void Processes::give_up_end(double seconds, int code) {
   complain(fmt::format("MPI_Finalize has not returned within {:g} s: all files are written, and this process ends "
                        "without it; the launcher may call that an error",
