@@ -3,6 +3,7 @@
 
 #include "core/device/qualifiers.h"
 #include "core/ops/pool/device_job.h"
+#include "core/ops/reduce/chains.h"
 
 #include <cstdint>
 
@@ -31,6 +32,25 @@ EG_DEVICE_FUNCTION inline Bin bin_of(const BinRule& rule, std::int64_t i) {
   const std::int64_t elements = rule.count_include_pad ? (padded < room ? padded : room) - first : bin.end - bin.begin;
   bin.divisor = rule.fixed != 0 ? rule.fixed : static_cast<double>(elements);
   return bin;
+}
+
+/// Whether a mean adds up its bins by sum_of_rows: they are whole rows, of 8 elements on average.
+EG_DEVICE_FUNCTION inline bool sums_rows(const BinRule& rows, const BinRule& columns) {
+  if (columns.count != 1) return false;
+  const Bin bin = bin_of(columns, 0);
+  return bin.begin == 0 && bin.end == columns.extent && rows.extent * columns.extent >= 8 * rows.count;
+}
+
+/// x[k] in double.
+template <class T> struct Widened {
+  const T* x;
+  EG_DEVICE_FUNCTION double operator()(std::int64_t k) const { return static_cast<double>(x[k]); }
+};
+
+/// The sum of rows begin ... end - 1 of a plane, whose elements follow each other, in eight chains.
+template <class T>
+EG_DEVICE_FUNCTION inline double sum_of_rows(const T* plane, std::int64_t begin, std::int64_t end, std::int64_t width) {
+  return reduce::chains_sum(begin * width, end * width, Widened<T>{plane});
 }
 
 } // namespace eg::pool

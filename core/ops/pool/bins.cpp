@@ -4,7 +4,6 @@
 #include "core/device/module.h"
 #include "core/exact/exact.h"
 #include "core/ops/pool/bin.h"
-#include "core/ops/reduce/groups.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
@@ -141,7 +140,7 @@ Rules adaptive_rules(const Extents& e) {
   return {adaptive_rule(e.image.rows, e.count.rows), adaptive_rule(e.image.columns, e.count.columns)};
 }
 
-Grid Rules::grid() const { return {listed(rows), listed(columns)}; }
+Grid Rules::grid() const { return {listed(rows), listed(columns), sums_rows(rows, columns)}; }
 
 void start_on_device(const char* op, device::PoolJob::Kind kind, const Rules& rules, std::int64_t planes,
                      const Tensor& packed_from, Tensor& to, Tensor places) {
@@ -174,28 +173,24 @@ template <int several, class T> void means(const Grid& grid, const T* x, T* y) {
   });
 }
 
-/// The means of one plane whose bins are whole rows: of elements that follow each other.
+/// The means of one plane whose bins are whole rows.
 template <class T> void means_of_rows(const Grid& grid, const T* x, T* y) {
-  const std::int64_t width = grid.columns.extent;
-  for (std::size_t i = 0; i < grid.rows.begin.size(); ++i)
-    y[i] = static_cast<T>(reduce::tree_sum(grid.rows.begin[i] * width, grid.rows.end[i] * width,
-                                           [x](std::int64_t k) { return static_cast<double>(x[k]); }) /
-                          (grid.rows.divisor[i] * grid.columns.divisor[0]));
+  const Bins& rows = grid.rows;
+  for (std::size_t i = 0; i < rows.begin.size(); ++i)
+    y[i] = static_cast<T>(sum_of_rows(x, rows.begin[i], rows.end[i], grid.columns.extent) /
+                          (rows.divisor[i] * grid.columns.divisor[0]));
 }
 } // namespace
 
 template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, T* y) {
   constexpr int several = 8;
-  const Bins& columns = grid.columns;
-  const bool whole_rows = columns.begin.size() == 1 && columns.begin[0] == 0 && columns.end[0] == columns.extent &&
-                          grid.pixels() >= 8 * grid.outputs(); // smaller bins wait for their additions
   const auto run = [&](auto function, std::int64_t p) {
     function(grid, x + p * grid.pixels(), y + p * grid.outputs());
   };
   const auto body = [&](std::int64_t first) {
-    if (first + several <= planes && !whole_rows) return run(means<several, T>, first);
+    if (first + several <= planes && !grid.by_rows) return run(means<several, T>, first);
     for (std::int64_t p = first; p < std::min(first + several, planes); ++p)
-      run(whole_rows ? means_of_rows<T> : means<1, T>, p);
+      run(grid.by_rows ? means_of_rows<T> : means<1, T>, p);
   };
   each_plane(grid, planes, body, several);
 }

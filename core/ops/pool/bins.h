@@ -20,6 +20,7 @@ struct Bins {
 
 struct Grid {
   Bins rows, columns;
+  bool by_rows = false; ///< means add up whole rows (sum_of_rows)
   std::int64_t pixels() const { return rows.extent * columns.extent; }
   std::int64_t outputs() const { return rows.count() * columns.count(); }
 };

@@ -25,13 +25,18 @@ __device__ inline Output output_at(const PoolJob& job, std::int64_t i) {
 
 template <class T> __global__ void mean_kernel(PoolJob job) {
   const std::int64_t total = job.planes * job.rows.count * job.columns.count;
+  const bool by_rows = pool::sums_rows(job.rows, job.columns);
   for (std::int64_t i = first_element(); i < total; i += element_step()) {
     const Output o = output_at(job, i);
     const T* const plane = static_cast<const T*>(job.from) + o.plane * job.rows.extent * job.columns.extent;
     double sum = 0;
-    for (std::int64_t r = o.rows.begin; r < o.rows.end; ++r)
-      for (std::int64_t q = o.columns.begin; q < o.columns.end; ++q)
-        sum += static_cast<double>(plane[r * job.columns.extent + q]);
+    if (by_rows) {
+      sum = pool::sum_of_rows(plane, o.rows.begin, o.rows.end, job.columns.extent);
+    } else {
+      for (std::int64_t r = o.rows.begin; r < o.rows.end; ++r)
+        for (std::int64_t q = o.columns.begin; q < o.columns.end; ++q)
+          sum += static_cast<double>(plane[r * job.columns.extent + q]);
+    }
     static_cast<T*>(job.to)[i] = static_cast<T>(sum / (o.rows.divisor * o.columns.divisor));
   }
 }

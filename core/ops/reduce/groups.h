@@ -3,6 +3,7 @@
 
 #include "core/exact/exact.h"
 #include "core/ops/reduce/axes.h"
+#include "core/ops/reduce/chains.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
@@ -65,17 +66,6 @@ template <class T, class F> void for_each_group(const Groups& groups, const F& f
   parallel::for_each(groups.count, parallel::grain_for_bytes(bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t g = begin; g < end; ++g) f(g, first + g * groups.extent);
   });
-}
-
-/// Sum of at most a few hundred terms: eight chains of additions side by side, which compilers turn into vectors.
-template <class Term> double chains_sum(std::int64_t begin, std::int64_t end, const Term& term) {
-  constexpr std::int64_t chains = 8;
-  double sums[chains] = {};
-  std::int64_t i = begin;
-  for (; i + chains <= end; i += chains)
-    for (std::int64_t c = 0; c < chains; ++c) sums[c] += term(i + c);
-  for (std::int64_t c = 0; i + c < end; ++c) sums[c] += term(i + c);
-  return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
 /// Sum of term(begin) ... term(end - 1): blocks of 128 joined as a tree, so that the error grows with the logarithm.
