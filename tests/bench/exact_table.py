@@ -17,8 +17,8 @@ Written by `tests/bench/exact_table.py` from `equigrad bench ops --exact` and `e
 {processor}. Medians in ms, the exact kernel in turn with the ordinary one, f32; inputs are those of `bench ops` (a ViT of 64 images
 with 65 tokens of 512 features, images [16, 64, 56, 56], a vocabulary of 30522). Rows that are missing sum nothing, or are made of these.
 
-How exact sums work, and what was tried and did not do: [core/README.md](../../core/README.md). Products take several slices of both
-operands, so their cost is a handful of float64 products; attention and norms leave their fused kernels; `scatter_add` sorts by target first.
+How exact sums work, and what was tried and did not do: [core/README.md](../../core/README.md). Products of floats cost one of
+float64 and the widening of both operands; attention and norms leave their fused kernels; `scatter_add` sorts by target first.
 
 | row | ordinary | exact | ratio |
 |---|---|---|---|

@@ -153,10 +153,47 @@ TEST_CASE("the last slices of either side decide where a sum is rounded") {
   }
 }
 
+TEST_CASE("terms too small for an addition in double decide where a sum is rounded") {
+  const Numbers ones(512, 1.0);
+  for (const double sign : {1.0, -1.0}) {
+    Numbers tie(ones.size(), sign * 0x1p-54); // 1 + 2^-24 lies between two floats
+    tie[0] = 1.0;
+    tie[1] = 0x1p-24;
+    const float wanted = sign > 0.0 ? 1.0F + 0x1p-23F : 1.0F;
+    CHECK(defined<float>(ones, tie) == wanted);
+    const ReductionScope exact(Reduction::exact);
+    CHECK(matmul(of(ones, {1, 512}), of(tie, {512, 1})).item() == wanted);
+    CHECK(matmul(of(tie, {1, 512}), of(ones, {512, 1})).item() == wanted);
+  }
+}
+
+TEST_CASE("what the definition drops is dropped where it would decide") {
+  // 16 bits a slice: the product of a second and a third slice is left out, 2^-50 for each term, 2^-33 in all.
+  const std::int64_t k = 140000;
+  Numbers small(static_cast<std::size_t>(k), 0x1p-17), smaller(small.size(), 0x1p-33);
+  small[0] = small[1] = smaller[0] = 1.0;
+  smaller[1] = 0x1p-24;
+  CHECK(defined<float>(small, smaller) == 1.0F);
+  double whole = 0.0;
+  for (std::size_t p = small.size(); p > 0; --p) whole += small[p - 1] * smaller[p - 1];
+  CHECK(static_cast<float>(whole) == 1.0F + 0x1p-23F);
+  const ReductionScope exact(Reduction::exact);
+  CHECK(matmul(of(small, {1, k}), of(smaller, {k, 1})).item() == 1.0F);
+  CHECK(matmul(of(smaller, {1, k}), of(small, {k, 1})).item() == 1.0F);
+}
+
 TEST_CASE("products of several tiles have the defined bits") {
   std::mt19937_64 random(11);
   compare<float>(random, 301, 140, 33, 0, 0);
   compare<float>(random, 300, 131, 512, 0, 5); // lines 4096 bytes apart
   compare<float>(random, 37, 290, 40, 3, 3);
+  compare<float>(random, 60, 70, 100, 7, 7); // sums near ties
+  compare<float>(random, 90, 80, 50, 2, 2);  // integers: sums of 0, which has two signs
   compare<double>(random, 300, 130, 20, 5, 3);
+}
+
+TEST_CASE("long sums have the defined bits") {
+  std::mt19937_64 random(12);
+  for (const auto& [a, b] : {std::pair(0, 0), std::pair(3, 0), std::pair(7, 7), std::pair(5, 1)})
+    compare<float>(random, 3, 5, 70001, a, b);
 }

@@ -1,402 +1,153 @@
 #include "core/ops/matmul/exact.h"
 
-#include "core/exact/exact_grid.h"
-#include "core/gemm/gemm_run.h"
 #include "core/ops/matmul/exact_slices.h"
+#include "core/ops/matmul/rounding_bounds.h"
 #include "core/tensor.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdlib>
-#include <limits>
-#include <optional>
-#include <utility>
+#include <mutex>
 #include <vector>
 
 namespace eg {
 namespace {
 
-template <class T> constexpr int slices_of = sizeof(T) == sizeof(float) ? 3 : 4;
+using exact_slices::Lines;
+using rounding_bounds::Magnitude;
 
-// A tile of C at most: its sums stay in the second-level cache, and few rows share what their last slices hold.
-constexpr std::int64_t tile_rows = 288;
-constexpr std::int64_t tile_columns = 128;
-
-/// for_each over single pieces, or a plain loop where the caller is a thread of one already.
-void for_pieces(bool parallel, std::int64_t count, FunctionRef<void(std::int64_t)> body) {
-  const auto range = [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) body(i);
-  };
-  if (parallel)
-    parallel::for_each(count, 1, range);
-  else
-    range(0, count);
-}
-
-/// Bits of a slice: sums of 4 K products of two slices stay below 2^53 of their grid.
-int slice_bits(std::int64_t k) {
-  int log_terms = 2;
-  while ((std::int64_t{4} << (log_terms - 2)) < 4 * k) ++log_terms;
-  return (53 - log_terms) / 2;
-}
-
-/// x * 2^power without rounding on the way where the result needs none.
-double scaled(double x, int power) {
-  return power > -1000 && power < 1000 ? x * std::ldexp(1.0, power) : std::ldexp(x, power);
-}
-
-/// One operand: its lines are the rows of A, or the columns of B. Entry p of line i is at data[i * line + p * step].
-template <class T> struct Lines {
-  const T* data;
-  std::int64_t count, k;
-  std::int64_t line, step;
-};
-
-/// Inner indices outside of which some lines of a slice are zero; nothing where they are half of all, or more.
-using Support = std::optional<std::vector<std::int64_t>>;
-
-/// The lines of one operand, cut into slices: entries in (-1, 1) before scaling back. They are packed along k for A,
-/// and across it for B, as products read them fastest.
-struct Sliced {
-  bool along = true;
-  std::int64_t count = 0, k = 0;
-  std::int64_t block = 0; // lines of a tile of C
+/// One operand in double, laid out as its floats are, and the magnitudes of its lines.
+struct Wide {
+  Tensor values;
   std::int64_t ld = 0;
-  Tensor values;                 // [slices, lines or k, ld] f64
-  std::vector<int> exponents;    // line i was divided by 2^exponents[i]
-  std::vector<double> factors;   // 2^exponents[i]; 0 where products of two of them may leave the range of double
-  std::vector<char> odd;         // line i has entries that are not finite (taken as 0)
-  std::vector<double> norms;     // [slices, lines], bounds of the Euclidean norms
-  std::vector<Support> supports; // [slices, blocks]
-  int slices = 1;                // behind which all are zero
-  bool plain = true;             // no line is odd, no factor 0
-
-  std::int64_t blocks() const { return (count + block - 1) / block; }
-  std::int64_t slice_size() const { return (along ? count : k) * ld; }
-  std::int64_t place(int s, std::int64_t line, std::int64_t p) const {
-    return s * slice_size() + (along ? line * ld + p : p * ld + line);
-  }
-  const double* at(int s, std::int64_t line, std::int64_t p) const { return values.data<double>() + place(s, line, p); }
-  const Support& support(int s, std::int64_t line) const {
-    return supports[static_cast<std::size_t>(s * blocks() + line / block)];
-  }
+  bool along = true;                  ///< lines are rows of `values`
+  std::vector<double> largest, norms; ///< norms: Euclidean, bounds from above
+  bool finite = true;
 };
 
-/// Sets exponents, factors and odd of lines [begin, end). Returns whether all are plain.
-template <class T> bool measure(const Lines<T>& x, std::int64_t begin, std::int64_t end, Sliced& out) {
-  std::vector<exact::Extent> extents(static_cast<std::size_t>(end - begin));
-  if (x.step == 1)
-    for (std::int64_t i = begin; i < end; ++i)
-      extents[static_cast<std::size_t>(i - begin)] = exact::extent_of(x.data + i * x.line, x.k);
-  else
-    exact::column_extents(x.data + begin * x.line, x.k, x.step, end - begin, extents.data());
-  bool plain = true;
-  for (std::int64_t i = begin; i < end; ++i) {
-    const auto line = static_cast<std::size_t>(i);
-    auto [largest, finite] = extents[static_cast<std::size_t>(i - begin)];
-    if (!finite) { // the largest that is
-      largest = 0.0;
-      for (std::int64_t p = 0; p < x.k; ++p)
-        if (const double value = std::abs(static_cast<double>(x.data[i * x.line + p * x.step])); std::isfinite(value))
-          largest = std::max(largest, value);
-    }
-    out.odd[line] = finite ? 0 : 1;
-    std::frexp(largest, &out.exponents[line]);
-    out.factors[line] = std::abs(out.exponents[line]) < 400 ? std::ldexp(1.0, out.exponents[line]) : 0.0;
-    plain = plain && finite && out.factors[line] != 0.0;
-  }
-  return plain;
-}
-
-/// Writes the entries of lines [begin, end), each line below 1, where their first slice will be.
-template <class T>
-void normalise(const Lines<T>& x, std::int64_t begin, std::int64_t end, const Sliced& out, double* first) {
-  constexpr std::int64_t few = 16; // lines that are turned together: a cache line of floats
-  for (std::int64_t i = begin; i < end; i += few)
-    for (std::int64_t p = 0; p < x.k; ++p)
-      for (std::int64_t l = i; l < std::min(end, i + few); ++l) {
-        const auto line = static_cast<std::size_t>(l);
-        auto value = static_cast<double>(x.data[l * x.line + p * x.step]);
-        if (out.odd[line] != 0 && !std::isfinite(value)) value = 0.0;
-        first[out.place(0, l, p)] =
-            out.factors[line] != 0.0 ? value * (1.0 / out.factors[line]) : scaled(value, -out.exponents[line]);
+Wide widened(const Lines<float>& x, bool parallel) {
+  Wide wide;
+  wide.along = x.step == 1;
+  const std::int64_t outer = wide.along ? x.count : x.k, inner = wide.along ? x.k : x.count;
+  wide.ld = inner % 512 == 0 ? inner + 8 : inner; // lines 4096 bytes apart would displace each other from the cache
+  wide.values = Tensor::empty({outer, wide.ld}, DType::f64);
+  wide.largest.resize(static_cast<std::size_t>(x.count));
+  wide.norms.resize(wide.largest.size());
+  auto* const to = wide.values.mutable_data<double>();
+  constexpr std::int64_t across = 256; // columns of one task
+  const std::int64_t grain = !parallel ? x.count : wide.along ? parallel::grain_for_bytes(8 * x.k) : across;
+  parallel::for_each(x.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    if (wide.along) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Magnitude line = rounding_bounds::widen_line(x.k, x.data + i * x.line, to + i * wide.ld);
+        wide.largest[static_cast<std::size_t>(i)] = line.largest;
+        wide.norms[static_cast<std::size_t>(i)] = line.squares;
       }
-}
-
-/// Cuts lines [begin, end), which are measured, and sums the squares of each slice in out.norms.
-template <class T>
-void cut_lines(const Lines<T>& x, std::int64_t begin, std::int64_t end, bool plain, double* first, Sliced& out) {
-  const bool turned = (x.step == 1) != out.along || (x.step != 1 && x.line != 1);
-  const bool in_place = turned || !plain; // else from x itself
-  if (in_place) normalise(x, begin, end, out, first);
-  std::vector<double> factors(static_cast<std::size_t>(end - begin), 1.0);
-  for (std::int64_t i = begin; i < end && !in_place; ++i)
-    factors[static_cast<std::size_t>(i - begin)] = 1.0 / out.factors[static_cast<std::size_t>(i)];
-  exact_slices::Cut cut;
-  cut.slices = slices_of<T>;
-  cut.bits = slice_bits(x.k);
-  cut.slice_size = out.slice_size();
-  double* const norms = out.norms.data();
-  if (!out.along) {
-    cut.n = end - begin;
-    for (std::int64_t p = 0; p < x.k; ++p) {
-      cut.to = first + out.place(0, begin, p);
-      if (in_place)
-        exact_slices::cut_across(cut, cut.to, factors.data(), norms + begin, x.count);
-      else
-        exact_slices::cut_across(cut, x.data + begin * x.line + p * x.step, factors.data(), norms + begin, x.count);
-    }
-    return;
-  }
-  cut.n = x.k;
-  for (std::int64_t i = begin; i < end; ++i) {
-    cut.to = first + out.place(0, i, 0);
-    double squares[exact_slices::most] = {};
-    const double factor = factors[static_cast<std::size_t>(i - begin)];
-    if (in_place)
-      exact_slices::cut_line(cut, cut.to, factor, squares);
-    else
-      exact_slices::cut_line(cut, x.data + i * x.line, factor, squares);
-    for (int s = 0; s < cut.slices; ++s) norms[s * x.count + i] = squares[s];
-  }
-}
-
-/// Of lines [begin, end) of slice s.
-Support support_of(const Sliced& x, int s, std::int64_t begin, std::int64_t end) {
-  const auto most = static_cast<std::size_t>(x.k / 2);
-  std::vector<std::int64_t> indices;
-  if (!x.along) {
-    for (std::int64_t p = 0; p < x.k && indices.size() <= most; ++p) {
-      const double* const run = x.at(s, begin, p);
-      if (std::any_of(run, run + (end - begin), [](double v) { return v != 0.0; })) indices.push_back(p);
-    }
-  } else {
-    std::vector<char> used(static_cast<std::size_t>(x.k));
-    for (std::int64_t i = begin; i < end && indices.size() <= most; ++i) {
-      const double* const run = x.at(s, i, 0);
+    } else {
       for (std::int64_t p = 0; p < x.k; ++p)
-        if (run[p] != 0.0 && std::exchange(used[static_cast<std::size_t>(p)], char{1}) == 0) indices.push_back(p);
+        rounding_bounds::widen_across(end - begin, x.data + p * x.step + begin, to + p * wide.ld + begin,
+                                      wide.largest.data() + begin, wide.norms.data() + begin);
     }
-  }
-  if (indices.size() > most) return std::nullopt;
-  return indices;
-}
-
-template <class T> Sliced cut(const Lines<T>& x, bool along, std::int64_t block, bool parallel) {
-  constexpr int slices = slices_of<T>;
-  Sliced out;
-  out.along = along;
-  out.count = x.count;
-  out.k = x.k;
-  out.block = block;
-  out.ld = along ? x.k : x.count;
-  if (along && out.ld % 512 == 0) out.ld += 8; // lines 4096 bytes apart would displace each other from the cache
-  out.values = Tensor::empty({slices, along ? x.count : x.k, out.ld}, DType::f64);
-  const auto lines = static_cast<std::size_t>(x.count);
-  out.exponents.resize(lines);
-  out.factors.resize(lines);
-  out.odd.resize(lines);
-  out.norms.resize(static_cast<std::size_t>(slices) * lines);
-  const std::int64_t blocks = out.blocks();
-  out.supports.resize(static_cast<std::size_t>(slices * blocks));
-  double* const first = out.values.mutable_data<double>();
-  for_pieces(parallel, blocks, [&](std::int64_t i) {
-    const std::int64_t begin = i * block, end = std::min(x.count, begin + block);
-    cut_lines(x, begin, end, measure(x, begin, end, out), first, out);
-    for (int s = 0; s < slices; ++s)
-      for (std::int64_t l = begin; l < end; ++l) {
-        double& norm = out.norms[static_cast<std::size_t>(s * x.count + l)];
-        norm = std::sqrt(norm) * (1.0 + 1e-9); // whatever the order of the squares
-      }
-    for (int s = 1; s < slices; ++s)
-      out.supports[static_cast<std::size_t>(s * blocks + i)] = support_of(out, s, begin, end);
   });
-  for (int s = 1; s < slices; ++s)
-    for (std::int64_t i = 0; i < blocks; ++i)
-      if (const Support& support = out.supports[static_cast<std::size_t>(s * blocks + i)];
-          !support || !support->empty())
-        out.slices = s + 1;
-  for (std::size_t i = 0; i < lines; ++i)
-    if (out.odd[i] != 0 || out.factors[i] == 0.0) out.plain = false;
-  return out;
-}
-
-/// What IEEE arithmetic gives for row i times column j when one has entries that are not finite.
-template <class T> double odd_entry(const Lines<T>& a, std::int64_t i, const Lines<T>& b, std::int64_t j) {
-  double total = 0.0;
-  for (std::int64_t p = 0; p < a.k; ++p) {
-    const double product =
-        static_cast<double>(a.data[i * a.line + p * a.step]) * static_cast<double>(b.data[j * b.line + p * b.step]);
-    if (!std::isfinite(product)) total += product;
+  for (double& norm : wide.norms) {
+    wide.finite = wide.finite && std::isfinite(norm); // squares of finite floats are far from overflow
+    norm = std::sqrt(norm) * (1.0 + 1e-9);            // whatever the order of the squares
   }
-  return std::isnan(total) ? std::numeric_limits<double>::quiet_NaN() : total;
+  return wide;
 }
 
-/// Rows [tile.row, ...) of slice s of A at the inner `indices`, packed.
-std::vector<double> gathered_rows(const Sliced& a, int s, const blas::Tile& tile,
-                                  const std::vector<std::int64_t>& indices) {
-  std::vector<double> packed;
-  packed.reserve(static_cast<std::size_t>(tile.rows) * indices.size());
-  for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
-    const double* const from = a.at(s, i, 0);
-    for (const std::int64_t p : indices) packed.push_back(from[p]);
-  }
-  return packed;
+/// Line i in double, below 1 by a power of two that is returned.
+double scaled_line(const Lines<float>& x, std::int64_t i, double largest, std::vector<double>& to) {
+  int exponent = 0;
+  std::frexp(largest, &exponent);
+  const double factor = std::ldexp(1.0, -exponent);
+  for (std::int64_t p = 0; p < x.k; ++p)
+    to[static_cast<std::size_t>(p)] = static_cast<double>(x.data[i * x.line + p * x.step]) * factor;
+  return std::ldexp(1.0, exponent);
 }
 
-/// Columns [tile.col, ...) of slice s of B at the inner `indices`, packed.
-std::vector<double> gathered_columns(const Sliced& b, int s, const blas::Tile& tile,
-                                     const std::vector<std::int64_t>& indices) {
-  std::vector<double> packed;
-  packed.reserve(static_cast<std::size_t>(tile.cols) * indices.size());
-  for (const std::int64_t p : indices)
-    packed.insert(packed.end(), b.at(s, tile.col, p), b.at(s, tile.col + tile.cols, p));
-  return packed;
-}
+struct Place {
+  std::int64_t row, column;
+};
 
-/// sum = (slice s of the rows of A) times (slice t of the columns of B) + beta sum, for one tile of C. Where one of
-/// them is zero at most inner indices, as the last slices of most numbers are, the others alone are multiplied.
-void add_slices(const Sliced& a, int s, const Sliced& b, int t, const blas::Tile& tile, double beta, double* sum) {
-  const Support &left = a.support(s, tile.row), &right = b.support(t, tile.col);
-  const auto product = [&](std::int64_t k, blas::Matrix<double> x, blas::Matrix<double> y) {
-    blas::gemm<double>(tile.rows, tile.cols, k, 1.0, x, y, beta, sum, tile.cols);
-  };
-  if (!left && !right) return product(a.k, {a.at(s, tile.row, 0), a.ld}, {b.at(t, tile.col, 0), b.ld});
-  const auto& indices = !right || (left && left->size() < right->size()) ? *left : *right;
-  product(std::ssize(indices), {gathered_rows(a, s, tile, indices).data(), std::ssize(indices)},
-          {gathered_columns(b, t, tile, indices).data(), tile.cols});
-}
-
-/// sum = the products of slices (s, order - s), all exact: one grid holds them.
-void sum_order(int order, const Sliced& a, const Sliced& b, const blas::Tile& tile, double* sum) {
-  double beta = 0.0;
-  for (int s = 0; s < a.slices; ++s) {
-    const int t = order - s;
-    if (t < 0 || t >= b.slices) continue;
-    add_slices(a, s, b, t, tile, beta, sum);
-    beta = 1.0;
-  }
-}
-
-/// One tile of C: its sums of each order, from which the elements are made.
-template <class T> class TileOfC {
+/// A product of finite floats: the elements that one product in double decides, and a list of the others.
+class DoubleProduct {
 public:
-  TileOfC(const Sliced& a, const Sliced& b, const blas::Tile& tile)
-      : a_(a), b_(b), tile_(tile), finest_(std::min(a.slices + b.slices - 2, slices_of<T> - 1)),
-        total_(static_cast<std::size_t>(tile.rows * tile.cols)), coarser_(finest_ > 0 ? total_.size() : 0) {}
+  DoubleProduct(const Lines<float>& rows, const Lines<float>& columns, float* c, bool parallel)
+      : rows_(rows), columns_(columns), c_(c), parallel_(parallel), left_(widened(rows, parallel)),
+        right_(widened(columns, parallel)) {}
 
-  /// Writes the elements to c, which has ld columns.
-  void write(T* c, std::int64_t ld) {
-    if constexpr (sizeof(T) == sizeof(float))
-      if (finest_ == 2 && a_.plain && b_.plain) return write_tested(c, ld);
-    sum_order(finest_, a_, b_, tile_, total_.data());
-    for (int order = finest_ - 1; order >= 0; --order) {
-      sum_order(order, a_, b_, tile_, coarser_.data());
-      for (std::size_t i = 0; i < total_.size(); ++i) total_[i] += coarser_[i];
+  bool finite() const { return left_.finite && right_.finite; }
+
+  /// Writes every element of C that is decided. Returns the others.
+  std::vector<Place> run() {
+    const std::int64_t m = rows_.count, n = columns_.count, k = rows_.k;
+    Tensor sums = Tensor::empty({m, n}, DType::f64);
+    auto* const to = sums.mutable_data<double>();
+    const blas::Matrix<double> a{left_.values.data<double>(), left_.ld, !left_.along};
+    const blas::Matrix<double> b{right_.values.data<double>(), right_.ld, right_.along};
+    if (parallel_) {
+      blas::gemm_tiled<double>(m, n, k, 1.0, a, b, {}, to, n, [&](const blas::Tile& tile) { round(to, tile); });
+    } else {
+      blas::gemm<double>(m, n, k, 1.0, a, b, 0.0, to, n);
+      round(to, {0, m, 0, n});
     }
-    for (std::int64_t i = 0; i < tile_.rows; ++i) {
-      const double* const from = total_.data() + i * tile_.cols;
-      T* const to = c + i * ld;
-      if (a_.plain && b_.plain)
-        for (std::int64_t j = 0; j < tile_.cols; ++j) to[j] = rounded(from[j], i, j);
-      else
-        for (std::int64_t j = 0; j < tile_.cols; ++j)
-          to[j] = static_cast<T>(scaled(from[j], a_.exponents[row(i)] + b_.exponents[column(j)]));
-    }
+    return std::move(open_);
+  }
+
+  /// Writes one element from the slices of its row and column, for which x and y have room.
+  void settle(const Place& at, std::vector<double>& x, std::vector<double>& y) const {
+    const double row = scaled_line(rows_, at.row, left_.largest[static_cast<std::size_t>(at.row)], x);
+    const double column = scaled_line(columns_, at.column, right_.largest[static_cast<std::size_t>(at.column)], y);
+    const double sum = exact_slices::sum_by_slices(rows_.k, exact_slices::bits_for(rows_.k), x.data(), y.data());
+    c_[at.row * columns_.count + at.column] = static_cast<float>(sum * row * column);
   }
 
 private:
-  std::size_t row(std::int64_t i) const { return static_cast<std::size_t>(tile_.row + i); }
-  std::size_t column(std::int64_t j) const { return static_cast<std::size_t>(tile_.col + j); }
-  static double norm(const Sliced& x, int s, std::size_t line) {
-    return x.norms[static_cast<std::size_t>(s * x.count) + line];
-  }
-  T rounded(double sum, std::int64_t i, std::int64_t j) const {
-    return static_cast<T>(sum * a_.factors[row(i)] * b_.factors[column(j)]);
+  void round(const double* sums, const blas::Tile& tile) {
+    const auto k = static_cast<double>(rows_.k);
+    const double additions = 1.001 * 0x1p-53 * (k + 8);
+    const double dropped = 1.001 * 5 * k * std::ldexp(1.0, -3 * exact_slices::bits_for(rows_.k));
+    std::vector<Place> open;
+    for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
+      const std::int64_t first = i * columns_.count + tile.col;
+      const auto line = static_cast<std::size_t>(i);
+      const bool undecided = rounding_bounds::round_row({tile.cols, sums + first, additions * left_.norms[line],
+                                                         dropped * left_.largest[line], right_.norms.data() + tile.col,
+                                                         right_.largest.data() + tile.col},
+                                                        c_ + first);
+      for (std::int64_t j = 0; undecided && j < tile.cols; ++j)
+        if (std::isnan(c_[first + j])) open.push_back({i, tile.col + j});
+    }
+    if (open.empty()) return;
+    const std::lock_guard lock(mutex_);
+    open_.insert(open_.end(), open.begin(), open.end());
   }
 
-  /// The same elements without the sums of order 2 where these cannot change the rounding, which is nearly everywhere:
-  /// they are so small that a sum with the least and one with the largest of them are rounded to one number.
-  void write_tested(T* c, std::int64_t ld) {
-    sum_order(1, a_, b_, tile_, coarser_.data());
-    sum_order(0, a_, b_, tile_, total_.data());
-    std::vector<std::int64_t> open;
-    std::vector<double> bounds(static_cast<std::size_t>(tile_.cols));
-    const double* const factors = b_.factors.data() + tile_.col;
-    for (std::int64_t i = 0; i < tile_.rows; ++i) {
-      bound_changes(i, bounds.data());
-      T* const to = c + i * ld;
-      const double factor = a_.factors[row(i)];
-      const double* const zeroth = total_.data() + i * tile_.cols;
-      const double* const first = coarser_.data() + i * tile_.cols;
-      int uncertain = 0;
-      for (std::int64_t j = 0; j < tile_.cols; ++j) {
-        const double sum = zeroth[j] + first[j];
-        const auto least = static_cast<T>((sum - bounds[static_cast<std::size_t>(j)]) * factor * factors[j]);
-        const auto most = static_cast<T>((sum + bounds[static_cast<std::size_t>(j)]) * factor * factors[j]);
-        uncertain += is_open(least, most, bounds[static_cast<std::size_t>(j)]);
-        to[j] = least;
-      }
-      for (std::int64_t j = 0; uncertain > 0 && j < tile_.cols; ++j) {
-        const double bound = bounds[static_cast<std::size_t>(j)];
-        if (is_open(to[j], rounded(zeroth[j] + first[j] + bound, i, j), bound) == 0) continue;
-        --uncertain;
-        open.push_back(i * tile_.cols + j);
-      }
-    }
-    settle(open, c, ld);
-  }
-  /// How much the sums of order 2 can change those of row i, by |x y| <= |x| |y|, with what double rounds on the way.
-  void bound_changes(std::int64_t i, double* bounds) const {
-    constexpr double rounding = 0x1p-48;
-    const double x0 = norm(a_, 0, row(i)), x1 = norm(a_, 1, row(i)), x2 = norm(a_, 2, row(i));
-    const double* const y0 = b_.norms.data() + tile_.col;
-    const double* const y1 = y0 + b_.count;
-    const double* const y2 = y1 + b_.count;
-    for (std::int64_t j = 0; j < tile_.cols; ++j) {
-      const double inexact = x1 + x2 + y1[j] + y2[j] > 0.0 ? rounding : 0.0; // else the sums of order 0 are all
-      bounds[j] = x0 * y2[j] + x1 * y1[j] + x2 * y0[j] + inexact * x0 * y0[j];
-    }
-  }
-  static int is_open(T least, T most, double around) {
-    return (least != most ? 1 : 0) | ((most == T(0) ? 1 : 0) & (around != 0.0 ? 1 : 0)); // 0 has two signs
-  }
-
-  /// The elements that the sums of order 2 decide: these sums one by one, or all where many are needed.
-  void settle(const std::vector<std::int64_t>& open, T* c, std::int64_t ld) const {
-    constexpr std::int64_t few = 128; // a sum alone takes as long as so many in a product
-    std::vector<double> finest;
-    if (std::ssize(open) * few > std::ssize(total_)) {
-      finest.resize(total_.size());
-      sum_order(2, a_, b_, tile_, finest.data());
-    }
-    for (const std::int64_t at : open) {
-      const std::int64_t i = at / tile_.cols, j = at % tile_.cols;
-      const auto place = static_cast<std::size_t>(at);
-      const double second = finest.empty() ? sum_of_two(i, j) : finest[place];
-      c[i * ld + j] = rounded((second + coarser_[place]) + total_[place], i, j);
-    }
-  }
-  /// The sum of order 2 of one element.
-  double sum_of_two(std::int64_t i, std::int64_t j) const {
-    double sum = 0.0;
-    for (int s = 0; s <= 2; ++s) {
-      if (norm(a_, s, row(i)) == 0.0 || norm(b_, 2 - s, column(j)) == 0.0) continue;
-      const double* const x = a_.at(s, tile_.row + i, 0);
-      const double* const y = b_.at(2 - s, tile_.col + j, 0);
-      for (std::int64_t p = 0; p < a_.k; ++p) sum += x[p] * y[p * b_.ld];
-    }
-    return sum;
-  }
-
-  const Sliced& a_;
-  const Sliced& b_;
-  const blas::Tile tile_;
-  const int finest_;
-  std::vector<double> total_, coarser_;
+  const Lines<float> rows_, columns_;
+  float* const c_;
+  const bool parallel_;
+  const Wide left_, right_;
+  std::mutex mutex_;
+  std::vector<Place> open_;
 };
+
+/// C, or false where slices take less time: C is not complete then.
+bool product_in_double(const Lines<float>& rows, const Lines<float>& columns, float* c, bool parallel) {
+  DoubleProduct product(rows, columns, c, parallel);
+  if (!product.finite()) return false;
+  const std::vector<Place> open = product.run();
+  constexpr std::int64_t few = 64; // an element alone takes as long as so many in a product
+  if (std::ssize(open) * few > rows.count * columns.count + few * few) return false;
+  const std::int64_t grain =
+      parallel ? parallel::grain_for_bytes(16 * rows.k) : std::max<std::int64_t>(std::ssize(open), 1);
+  parallel::for_each(std::ssize(open), grain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> x(static_cast<std::size_t>(rows.k)), y(x.size());
+    for (std::int64_t i = begin; i < end; ++i) product.settle(open[static_cast<std::size_t>(i)], x, y);
+  });
+  return true;
+}
 
 } // namespace
 
@@ -408,21 +159,10 @@ void exact_gemm(std::int64_t m, std::int64_t n, std::int64_t k, blas::Matrix<T> 
     std::fill_n(c, m * n, T(0));
     return;
   }
-  const Lines<T> rows{a.data, m, k, a.transposed ? 1 : a.ld, a.transposed ? a.ld : 1};
-  const Lines<T> columns{b.data, n, k, b.transposed ? b.ld : 1, b.transposed ? 1 : b.ld};
-  const Sliced left = cut(rows, true, gemm::even_piece(m, tile_rows, 12), parallel);
-  const Sliced right = cut(columns, false, gemm::even_piece(n, tile_columns, 16), parallel);
-  for_pieces(parallel, left.blocks() * right.blocks(), [&](std::int64_t at) {
-    const std::int64_t row = at / right.blocks() * left.block, column = at % right.blocks() * right.block;
-    const blas::Tile tile{row, std::min(left.block, m - row), column, std::min(right.block, n - column)};
-    TileOfC<T>(left, right, tile).write(c + row * n + column, n);
-    if (left.plain && right.plain) return;
-    for (std::int64_t i = row; i < row + tile.rows; ++i)
-      for (std::int64_t j = column; j < column + tile.cols; ++j)
-        if (left.odd[static_cast<std::size_t>(i)] != 0 || right.odd[static_cast<std::size_t>(j)] != 0)
-          if (const double special = odd_entry(rows, i, columns, j); special != 0.0) // NaN too
-            c[i * n + j] = static_cast<T>(special);
-  });
+  const Lines<T> rows = exact_slices::rows_of(a, m, k), columns = exact_slices::columns_of(b, n, k);
+  if constexpr (sizeof(T) == sizeof(float))
+    if (product_in_double(rows, columns, c, parallel)) return;
+  exact_slices::product(rows, columns, c, parallel);
 }
 
 template void exact_gemm(std::int64_t, std::int64_t, std::int64_t, blas::Matrix<float>, blas::Matrix<float>, float*,
