@@ -17,6 +17,10 @@ namespace {
 using exact_slices::Lines;
 using rounding_bounds::Magnitude;
 
+/// Terms that one product in double adds up at most; what follows is added to its sums. So a sum of k terms is rounded
+/// depth + k / depth times, not k times.
+constexpr std::int64_t depth = 512;
+
 /// One operand in double, laid out as its floats are, and the magnitudes of its lines.
 struct Wide {
   Tensor values;
@@ -24,6 +28,9 @@ struct Wide {
   bool along = true;                  ///< lines are rows of `values`
   std::vector<double> largest, norms; ///< norms: Euclidean, bounds from above
   bool finite = true;
+
+  /// The entries of all lines from the p-th on.
+  const double* from(std::int64_t p) const { return values.data<double>() + (along ? p : p * ld); }
 };
 
 Wide widened(const Lines<float>& x, bool parallel) {
@@ -85,14 +92,16 @@ public:
     const std::int64_t m = rows_.count, n = columns_.count, k = rows_.k;
     Tensor sums = Tensor::empty({m, n}, DType::f64);
     auto* const to = sums.mutable_data<double>();
-    const blas::Matrix<double> a{left_.values.data<double>(), left_.ld, !left_.along};
-    const blas::Matrix<double> b{right_.values.data<double>(), right_.ld, right_.along};
-    if (parallel_) {
-      blas::gemm_tiled<double>(m, n, k, 1.0, a, b, {}, to, n, [&](const blas::Tile& tile) { round(to, tile); });
-    } else {
-      blas::gemm<double>(m, n, k, 1.0, a, b, 0.0, to, n);
-      round(to, {0, m, 0, n});
+    for (std::int64_t p = 0; p < k; p += depth) {
+      const blas::Matrix<double> a{left_.from(p), left_.ld, !left_.along}, b{right_.from(p), right_.ld, right_.along};
+      const std::int64_t terms = std::min(depth, k - p);
+      if (parallel_)
+        blas::gemm_tiled<double>(m, n, terms, 1.0, a, b, p > 0 ? 1.0 : 0.0, to, n);
+      else
+        blas::gemm<double>(m, n, terms, 1.0, a, b, p > 0 ? 1.0 : 0.0, to, n);
     }
+    parallel::for_each(m, parallel_ ? parallel::grain_for_bytes(8 * n) : m,
+                       [&](std::int64_t begin, std::int64_t end) { round(to, begin, end); });
     return std::move(open_);
   }
 
@@ -105,20 +114,23 @@ public:
   }
 
 private:
-  void round(const double* sums, const blas::Tile& tile) {
+  /// Writes rows [begin, end) of C, of which the sums are known.
+  void round(const double* sums, std::int64_t begin, std::int64_t end) {
+    const std::int64_t n = columns_.count;
     const auto k = static_cast<double>(rows_.k);
-    const double additions = 1.001 * 0x1p-53 * (k + 8);
+    const auto additions =
+        1.001 * 0x1p-53 * static_cast<double>(std::min(rows_.k, depth + parallel::chunks(rows_.k, depth)) + 8);
     const double dropped = 1.001 * 5 * k * std::ldexp(1.0, -3 * exact_slices::bits_for(rows_.k));
     std::vector<Place> open;
-    for (std::int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
-      const std::int64_t first = i * columns_.count + tile.col;
+    for (std::int64_t i = begin; i < end; ++i) {
+      float* const to = c_ + i * n;
       const auto line = static_cast<std::size_t>(i);
-      const bool undecided = rounding_bounds::round_row({tile.cols, sums + first, additions * left_.norms[line],
-                                                         dropped * left_.largest[line], right_.norms.data() + tile.col,
-                                                         right_.largest.data() + tile.col},
-                                                        c_ + first);
-      for (std::int64_t j = 0; undecided && j < tile.cols; ++j)
-        if (std::isnan(c_[first + j])) open.push_back({i, tile.col + j});
+      const bool undecided =
+          rounding_bounds::round_row({n, sums + i * n, additions * left_.norms[line], dropped * left_.largest[line],
+                                      right_.norms.data(), right_.largest.data()},
+                                     to);
+      for (std::int64_t j = 0; undecided && j < n; ++j)
+        if (std::isnan(to[j])) open.push_back({i, j});
     }
     if (open.empty()) return;
     const std::lock_guard lock(mutex_);

@@ -19,9 +19,9 @@ namespace eg {
 /// using fast routines of matrix multiplication and its applications", Numerical Algorithms 59, 2012.)
 ///
 /// Of floats, one product in double is computed instead. Its error, and what the definition drops and rounds, are below
-/// u (K + 8) |a| |b| + 5 K 2^(-3 b) max|a| max|b|, u = 2^-53, with Euclidean norms of the row and the column: products
-/// of floats are exact in double, and at most K additions round. Where one float is next to all sums within that bound
-/// it is the element; elsewhere (less than one in a thousand, of normal numbers) slices decide.
+/// u (r + 8) |a| |b| + 5 K 2^(-3 b) max|a| max|b|, u = 2^-53, with Euclidean norms of the row and the column: products
+/// of floats are exact in double, and a sum is rounded r times at most (K, or 512 + K / 512). Where one float is next
+/// to all numbers within that bound it is the element. Elsewhere slices of the row and the column decide.
 ///
 /// Entries that are not finite give what IEEE arithmetic gives. parallel: on all threads, else on the calling one.
 template <class T>
