@@ -153,6 +153,8 @@ struct Bf16Kernel {
   static constexpr int terms = 2;
   static constexpr int rows = kernel_rows;
   static constexpr bool reads_left_in_place = false;
+  static constexpr bool packs_left_across = true;
+  static constexpr bool panel_by_panel = false;
   static constexpr std::int64_t lanes() { return gemm::lanes; }
   static constexpr std::int64_t width() { return 2 * lanes(); }
 

@@ -67,9 +67,10 @@ template <class Kernel> struct Blocking {
     constexpr std::int64_t tasks = 16;                                    // at least, where that leaves enough rows
     constexpr std::int64_t fewest_rows = 48;
     const std::int64_t wide = (n + columns - 1) / columns;
-    rows =
-        even_piece(m, packs_left ? fewest_rows : std::clamp(m * wide / tasks, fewest_rows, std::max(most, fewest_rows)),
-                   Kernel::rows);
+    rows = even_piece(m,
+                      packs_left ? (Kernel::panel_by_panel ? 2 * fewest_rows : fewest_rows)
+                                 : std::clamp(m * wide / tasks, fewest_rows, std::max(most, fewest_rows)),
+                      Kernel::rows);
   }
 };
 
@@ -77,7 +78,9 @@ template <class Kernel> struct Blocking {
 /// has
 ///   Scalar, Packed, terms    the type of C, and what packed operands are made of: `terms` elements in the order of k
 ///   rows, width(), lanes()   rows and columns of C in registers, columns of one vector
-///   reads_left_in_place      the left operand is not packed, unless its lines displace each other from the cache
+///   reads_left_in_place      the left operand is not packed, unless its lines displace each other from the cache,
+///   packs_left_across        or it runs across k
+///   panel_by_panel           a panel of the right operand is multiplied by all packed rows of a task before the next
 ///   pack_along, pack_across  (x, ld, panels, out): from lines that run along k, element (i, p) at x[i*ld + p], or
 ///                            across, at x[p*ld + i]; panels are counted in elements of k, and `out` holds
 ///                            k / terms steps, rounded up, of which the last is filled with zeros
@@ -110,7 +113,8 @@ public:
 private:
   static bool packs_left(const Product<T>& p) {
     // Rows that run across k are hundreds: two places are too few for them as well.
-    return !Kernel::reads_left_in_place || rows_collide(p.a.transposed ? 2 * p.a.ld : p.a.ld);
+    if (!Kernel::reads_left_in_place || (Kernel::packs_left_across && p.a.transposed)) return true;
+    return rows_collide(p.a.transposed ? 2 * p.a.ld : p.a.ld);
   }
   /// Whether rows so far apart have one place in a first cache of 64 lines a way, which has fewer ways than a kernel
   /// has rows.
@@ -205,14 +209,22 @@ private:
   /// k terms from at_k on, for a tile of C.
   void add_terms(const blas::Tile& tile, std::int64_t at_k, std::int64_t k, const Packed* left, const Packed* right) {
     const std::int64_t width = Kernel::width();
-    for (std::int64_t i = 0; i < tile.rows; i += Kernel::rows) {
-      const std::int64_t rows = std::min<std::int64_t>(Kernel::rows, tile.rows - i), row = tile.row + i;
-      const Left<Packed> a = left_of(tile, i, at_k, k, left);
+    const auto multiply = [&](std::int64_t i, std::int64_t j) {
+      Kernel::template multiply<transposed>(
+          std::min<std::int64_t>(Kernel::rows, tile.rows - i), steps(k), left_of(tile, i, at_k, k, left),
+          right + j * steps(k), target(tile.row + i, tile.col + j, at_k == 0), std::min(width, tile.cols - j));
+    };
+    if (Kernel::panel_by_panel && packs_left(p_)) {
       for (std::int64_t j = 0; j < tile.cols; j += width)
-        Kernel::template multiply<transposed>(rows, steps(k), a, right + j * steps(k),
-                                              target(row, tile.col + j, at_k == 0), std::min(width, tile.cols - j));
+        for (std::int64_t i = 0; i < tile.rows; i += Kernel::rows) multiply(i, j);
+      if (!transposed && at_k + k == p_.k) finished(tile);
+      return;
+    }
+    for (std::int64_t i = 0; i < tile.rows; i += Kernel::rows) {
+      for (std::int64_t j = 0; j < tile.cols; j += width) multiply(i, j);
       // A few whole rows are finished in L1; a few columns (transposed) would be short runs far apart.
-      if (!transposed && at_k + k == p_.k) finished({row, rows, tile.col, tile.cols});
+      if (!transposed && at_k + k == p_.k)
+        finished({tile.row + i, std::min<std::int64_t>(Kernel::rows, tile.rows - i), tile.col, tile.cols});
     }
   }
 

@@ -32,6 +32,8 @@ constexpr int kernel_rows = 6;
 constexpr int kernel_rows = 8;
 #endif
 constexpr int kernel_vectors = 2;
+/// Processors without AVX-512, of which many have 512 KiB of second-level cache or less.
+constexpr bool narrow = HWY_TARGET == HWY_AVX2;
 
 template <class T> HWY_INLINE std::int64_t LanesOf() {
   return static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
@@ -181,15 +183,51 @@ HWY_INLINE void StoreColumns(const Acc& acc, const Target<T>& target, std::int64
                  plus.addend == nullptr ? nullptr : plus.addend + j * plus.ld);
 }
 
+/// acc[i][v] += the products of `steps` steps of k: element (i, p) of the left operand at a[i*row + p*step].
+template <int steps, int M, int V, class T, class Acc, class Row, class Step>
+HWY_INLINE void AddSteps(const T* HWY_RESTRICT a, Row row, Step step, const T* HWY_RESTRICT panel, Acc& acc) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = LanesOf<T>();
+  HWY_UNROLL(4)
+  for (int p = 0; p < steps; ++p) {
+    hn::Vec<decltype(d)> right[V];
+    HWY_UNROLL(4)
+    for (int v = 0; v < V; ++v) right[v] = hn::Load(d, panel + (p * V + v) * lanes);
+    HWY_UNROLL(16)
+    for (int i = 0; i < M; ++i) {
+      const auto value = hn::Set(d, a[i * row + p * step]);
+      HWY_UNROLL(4)
+      for (int v = 0; v < V; ++v) acc[i][v] = hn::MulAdd(value, right[v], acc[i][v]);
+    }
+  }
+}
+
+/// The same for k steps, with what they read fetched before they are used.
+template <int M, int V, class T, class Acc, class Row, class Step>
+HWY_INLINE void AddTerms(std::int64_t k, const T* HWY_RESTRICT a, Row row, Step step, const T* HWY_RESTRICT panel,
+                         Acc& acc) {
+  const auto lanes = LanesOf<T>();
+  constexpr int ahead = 16;                                            // steps of k
+  constexpr int unrolled = std::is_same_v<Step, std::int64_t> ? 1 : 4; // else places need too many registers
+  // Steps far apart come from memory, which is further away.
+  const std::int64_t left_ahead = (step > kernel_rows ? 4 * ahead : ahead) * step;
+  const std::int64_t every = step > kernel_rows ? 1 : unrolled; // far apart, each is on a line of its own
+  constexpr auto line = static_cast<std::int64_t>(64 / sizeof(T));
+  std::int64_t p = 0;
+  for (; p + unrolled <= k; p += unrolled, a += unrolled * step, panel += unrolled * V * lanes) {
+    for (std::int64_t at = 0; at < unrolled * V * lanes; at += line) hwy::Prefetch(panel + ahead * V * lanes + at);
+    for (std::int64_t u = 0; u < unrolled; u += every) hwy::Prefetch(a + left_ahead + u * step);
+    AddSteps<unrolled, M, V>(a, row, step, panel, acc);
+  }
+  for (; p < k; ++p, a += step, panel += V * lanes) AddSteps<1, M, V>(a, row, step, panel, acc);
+}
+
 /// One tile: M rows of the left operand times a panel of V vectors of the right one (element (p, j) at panel[p*W + j]).
 template <int M, int V, bool transposed, class T>
 HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT panel, const Target<T>& target,
                          std::int64_t columns) {
   const hn::ScalableTag<T> d;
   const auto lanes = LanesOf<T>();
-  constexpr int ahead = 16; // steps of k that operands are fetched before they are used
-  // Steps far apart come from memory, which is further away.
-  const std::int64_t left_ahead = (left.step > kernel_rows ? 4 * ahead : ahead) * left.step;
   hn::Vec<decltype(d)> acc[M][V];
   HWY_UNROLL(16)
   for (int i = 0; i < M; ++i) {
@@ -202,22 +240,12 @@ HWY_NOINLINE void Kernel(std::int64_t k, Left<T> left, const T* HWY_RESTRICT pan
   if (!transposed && target.plus.addend != nullptr)
     for (int i = 0; i < M; ++i)
       for (int v = 0; v < V; ++v) hwy::Prefetch(target.plus.addend + i * target.plus.ld + v * lanes);
-  const T* a = left.data;
-  for (std::int64_t p = 0; p < k; ++p, a += left.step, panel += V * lanes) {
-    hn::Vec<decltype(d)> right[V];
-    HWY_UNROLL(4)
-    for (int v = 0; v < V; ++v) {
-      right[v] = hn::Load(d, panel + v * lanes);
-      hwy::Prefetch(panel + (ahead * V + v) * lanes);
-    }
-    hwy::Prefetch(a + left_ahead);
-    HWY_UNROLL(16)
-    for (int i = 0; i < M; ++i) {
-      const auto value = hn::Set(d, a[i * left.row]);
-      HWY_UNROLL(4)
-      for (int v = 0; v < V; ++v) acc[i][v] = hn::MulAdd(value, right[v], acc[i][v]);
-    }
-  }
+  constexpr bool whole = M == kernel_rows && V == kernel_vectors;
+  if (whole && left.row == 1 && left.step == kernel_rows) // packed
+    AddTerms<M, V>(k, left.data, std::integral_constant<std::int64_t, 1>(),
+                   std::integral_constant<std::int64_t, kernel_rows>(), panel, acc);
+  else
+    AddTerms<M, V>(k, left.data, left.row, left.step, panel, acc);
   if constexpr (transposed) {
     StoreColumns<M, V>(acc, target, columns);
   } else {
@@ -361,6 +389,8 @@ template <class T> struct VectorKernel {
   static constexpr int terms = 1;
   static constexpr int rows = kernel_rows;
   static constexpr bool reads_left_in_place = true;
+  static constexpr bool packs_left_across = narrow;
+  static constexpr bool panel_by_panel = narrow;
   static std::int64_t lanes() { return LanesOf<T>(); }
   static std::int64_t width() { return kernel_vectors * LanesOf<T>(); }
 

@@ -164,6 +164,8 @@ template <class Tiles> struct Bf16KernelBase {
   static constexpr int terms = 32;
   static constexpr int rows = side;
   static constexpr bool reads_left_in_place = false;
+  static constexpr bool packs_left_across = true;
+  static constexpr bool panel_by_panel = false;
   static constexpr std::int64_t lanes() { return most_rows; }
   static constexpr std::int64_t width() { return side; }
 };
