@@ -155,10 +155,9 @@ std::optional<RandomKey> key_from(nb::handle object);
 /// Runs f without the lock; signals are looked at on the way (signals.h).
 template <class F> auto released(F&& f) {
   const nb::gil_scoped_release unlocked;
-  SignalCheck signals;
-  const auto check = [&] { signals(); };
-  if (!SignalCheck::wanted()) return f();
-  const InterruptScope scope(check);
+  if (!handles_signals()) return f();
+  const auto look = [] { look_at_signals(); };
+  const InterruptScope scope(look);
   return f();
 }
 

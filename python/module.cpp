@@ -15,7 +15,7 @@ void bind_reports(nb::module_& m);
 NB_MODULE(_core, m) {
   using namespace eg::python;
   m.doc() = "Tensors, operations and modules of equigrad, as the library has them.";
-  SignalCheck::remember_main_thread();
+  remember_main_thread();
   // When Python ends, daemon threads still hold objects: no mistake of theirs, and nothing that a user can mend. Tests
   // ask for the words.
   nb::set_leak_warnings(std::getenv("EQUIGRAD_LEAK_WARNINGS") != nullptr);

@@ -186,6 +186,10 @@ private:
   }
 
   void set_input(std::size_t slot, nb::handle value) {
+    if (const Tensor* tensor = as_tensor(value)) { // nearly every call: no words are made
+      in_[slot] = *tensor;
+      return;
+    }
     const bool number = !PyBool_Check(value.ptr()) && (PyFloat_Check(value.ptr()) || PyLong_Check(value.ptr()));
     if (number || (is_operand(op_.inputs[slot]) && (PyBool_Check(value.ptr()) || is_number_of_numpy(value))))
       numbers_.emplace_back(slot, nb::borrow(value));

@@ -14,12 +14,11 @@ namespace eg::python {
 template <class F> auto stoppable(F&& f) {
   const nb::gil_scoped_release unlocked;
   std::atomic<bool> stop = false;
-  if (!SignalCheck::wanted()) return f(&stop);
-  SignalCheck signals;
+  if (!handles_signals()) return f(&stop);
   auto work = std::async(std::launch::async, [&] { return f(&stop); });
   while (work.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) {
     try {
-      signals();
+      look_at_signals();
     } catch (...) {
       stop = true;
       work.wait();

@@ -236,13 +236,12 @@ private:
   struct Teller {
     nb::handle tell;
     std::atomic<bool>& stop;
-    SignalCheck signals = {};
     std::exception_ptr raised = {};
 
     void operator()(const char* what, const std::string& value) {
       if (raised) return;
       try {
-        if (SignalCheck::wanted()) signals();
+        if (handles_signals()) look_at_signals();
         const nb::gil_scoped_acquire locked;
         tell(what, value);
       } catch (...) {
