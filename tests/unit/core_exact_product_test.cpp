@@ -187,6 +187,8 @@ TEST_CASE("products of several tiles have the defined bits") {
   compare<float>(random, 301, 140, 33, 0, 0);
   compare<float>(random, 300, 131, 512, 0, 5); // lines 4096 bytes apart
   compare<float>(random, 37, 290, 40, 3, 3);
+  compare<float>(random, 4200, 515, 5, 0, 0); // parts of rows
+  compare<float>(random, 515, 4200, 5, 0, 7); // and of columns
   compare<float>(random, 60, 70, 100, 7, 7); // sums near ties
   compare<float>(random, 90, 80, 50, 2, 2);  // integers: sums of 0, which has two signs
   compare<double>(random, 300, 130, 20, 5, 3);

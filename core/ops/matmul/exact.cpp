@@ -29,8 +29,10 @@ struct Wide {
   std::vector<double> largest, norms; ///< norms: Euclidean, bounds from above
   bool finite = true;
 
-  /// The entries of all lines from the p-th on.
-  const double* from(std::int64_t p) const { return values.data<double>() + (along ? p : p * ld); }
+  /// Entry p of a line.
+  const double* at(std::int64_t line, std::int64_t p) const {
+    return values.data<double>() + (along ? line * ld + p : p * ld + line);
+  }
 };
 
 Wide widened(const Lines<float>& x, bool parallel) {
@@ -89,19 +91,14 @@ public:
 
   /// Writes every element of C that is decided. Returns the others.
   std::vector<Place> run() {
-    const std::int64_t m = rows_.count, n = columns_.count, k = rows_.k;
-    Tensor sums = Tensor::empty({m, n}, DType::f64);
-    auto* const to = sums.mutable_data<double>();
-    for (std::int64_t p = 0; p < k; p += depth) {
-      const blas::Matrix<double> a{left_.from(p), left_.ld, !left_.along}, b{right_.from(p), right_.ld, right_.along};
-      const std::int64_t terms = std::min(depth, k - p);
-      if (parallel_)
-        blas::gemm_tiled<double>(m, n, terms, 1.0, a, b, p > 0 ? 1.0 : 0.0, to, n);
-      else
-        blas::gemm<double>(m, n, terms, 1.0, a, b, p > 0 ? 1.0 : 0.0, to, n);
-    }
-    parallel::for_each(m, parallel_ ? parallel::grain_for_bytes(8 * n) : m,
-                       [&](std::int64_t begin, std::int64_t end) { round(to, begin, end); });
+    // Sums of a part of C at a time, which stay in a near cache and take little memory.
+    constexpr std::int64_t most = std::int64_t{1} << 21, fewest = 512;
+    const std::int64_t m = rows_.count, n = columns_.count;
+    const std::int64_t rows = m > n ? std::max(fewest, most / n) : m, columns = m > n ? n : std::max(fewest, most / m);
+    Tensor sums = Tensor::empty({std::min(m, rows), std::min(n, columns)}, DType::f64);
+    for (std::int64_t i = 0; i < m; i += rows)
+      for (std::int64_t j = 0; j < n; j += columns)
+        part({i, std::min(rows, m - i), j, std::min(columns, n - j)}, sums.mutable_data<double>());
     return std::move(open_);
   }
 
@@ -114,23 +111,40 @@ public:
   }
 
 private:
-  /// Writes rows [begin, end) of C, of which the sums are known.
-  void round(const double* sums, std::int64_t begin, std::int64_t end) {
-    const std::int64_t n = columns_.count;
+  /// A part of C, with room for its sums.
+  void part(const blas::Tile& tile, double* sums) {
+    for (std::int64_t p = 0; p < rows_.k; p += depth) {
+      const blas::Matrix<double> a{left_.at(tile.row, p), left_.ld, !left_.along};
+      const blas::Matrix<double> b{right_.at(tile.col, p), right_.ld, right_.along};
+      const std::int64_t terms = std::min(depth, rows_.k - p);
+      const double beta = p > 0 ? 1.0 : 0.0;
+      if (parallel_)
+        blas::gemm_tiled<double>(tile.rows, tile.cols, terms, 1.0, a, b, beta, sums, tile.cols);
+      else
+        blas::gemm<double>(tile.rows, tile.cols, terms, 1.0, a, b, beta, sums, tile.cols);
+    }
+    parallel::for_each(tile.rows, parallel_ ? parallel::grain_for_bytes(8 * tile.cols) : tile.rows,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         round(sums + begin * tile.cols, {tile.row + begin, end - begin, tile.col, tile.cols});
+                       });
+  }
+
+  /// Writes the elements of a tile of C, of which the sums are known.
+  void round(const double* sums, const blas::Tile& tile) {
     const auto k = static_cast<double>(rows_.k);
     const auto additions =
         1.001 * 0x1p-53 * static_cast<double>(std::min(rows_.k, depth + parallel::chunks(rows_.k, depth)) + 8);
     const double dropped = 1.001 * 5 * k * std::ldexp(1.0, -3 * exact_slices::bits_for(rows_.k));
     std::vector<Place> open;
-    for (std::int64_t i = begin; i < end; ++i) {
-      float* const to = c_ + i * n;
-      const auto line = static_cast<std::size_t>(i);
-      const bool undecided =
-          rounding_bounds::round_row({n, sums + i * n, additions * left_.norms[line], dropped * left_.largest[line],
-                                      right_.norms.data(), right_.largest.data()},
-                                     to);
-      for (std::int64_t j = 0; undecided && j < n; ++j)
-        if (std::isnan(to[j])) open.push_back({i, j});
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      float* const to = c_ + (tile.row + i) * columns_.count + tile.col;
+      const auto line = static_cast<std::size_t>(tile.row + i);
+      const bool undecided = rounding_bounds::round_row({tile.cols, sums + i * tile.cols, additions * left_.norms[line],
+                                                         dropped * left_.largest[line], right_.norms.data() + tile.col,
+                                                         right_.largest.data() + tile.col},
+                                                        to);
+      for (std::int64_t j = 0; undecided && j < tile.cols; ++j)
+        if (std::isnan(to[j])) open.push_back({tile.row + i, tile.col + j});
     }
     if (open.empty()) return;
     const std::lock_guard lock(mutex_);
