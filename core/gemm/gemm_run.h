@@ -53,7 +53,7 @@ template <class Kernel> struct Blocking {
 
   /// packs_left: each task packs its rows of the left operand, once for each block of columns, which are wider then.
   /// Few rows at a time: while they are packed and read their place stays in the cache (48 of them are whole lines of
-  /// 64 bytes where they run across k).
+  /// 64 bytes where they run across k). Twice as many where each panel of the right operand is read once for them all.
   Blocking(std::int64_t m, std::int64_t n, std::int64_t k, bool packs_left) {
     constexpr auto size = static_cast<std::int64_t>(sizeof(typename Kernel::Scalar));
     constexpr std::int64_t region_elements =
@@ -79,7 +79,7 @@ template <class Kernel> struct Blocking {
 ///   Scalar, Packed, terms    the type of C, and what packed operands are made of: `terms` elements in the order of k
 ///   rows, width(), lanes()   rows and columns of C in registers, columns of one vector
 ///   reads_left_in_place      the left operand is not packed, unless its lines displace each other from the cache,
-///   packs_left_across        or it runs across k
+///   packs_left_across        where lines of the left operand run across k, it is packed all the same
 ///   panel_by_panel           a panel of the right operand is multiplied by all packed rows of a task before the next
 ///   pack_along, pack_across  (x, ld, panels, out): from lines that run along k, element (i, p) at x[i*ld + p], or
 ///                            across, at x[p*ld + i]; panels are counted in elements of k, and `out` holds
@@ -113,8 +113,8 @@ public:
 private:
   static bool packs_left(const Product<T>& p) {
     // Rows that run across k are hundreds: two places are too few for them as well.
-    if (!Kernel::reads_left_in_place || (Kernel::packs_left_across && p.a.transposed)) return true;
-    return rows_collide(p.a.transposed ? 2 * p.a.ld : p.a.ld);
+    return !Kernel::reads_left_in_place || (Kernel::packs_left_across && p.a.transposed) ||
+           rows_collide(p.a.transposed ? 2 * p.a.ld : p.a.ld);
   }
   /// Whether rows so far apart have one place in a first cache of 64 lines a way, which has fewer ways than a kernel
   /// has rows.

@@ -1,8 +1,8 @@
 // The kernel keeps M rows by V vectors of C in registers (12 x 2 of 16 floats on AVX-512, 6 x 2 of 8 on AVX2). The
 // right operand is packed into panels of that width, a block of which stays in L2; the left one is read in place
-// unless its lines displace each other from the cache, else packed. Where C has few rows and both operands
-// run along k (a layer's weights), the roles are swapped, so that the small operand is packed and the weights are read
-// once, in order.
+// unless its lines displace each other from the cache or, on AVX2, run across k, else packed. Where C has few rows and
+// both operands run along k (a layer's weights), the roles are swapped, so that the small operand is packed and the
+// weights are read once, in order.
 
 #include "core/gemm/gemm_run.h"
 
@@ -32,7 +32,7 @@ constexpr int kernel_rows = 6;
 constexpr int kernel_rows = 8;
 #endif
 constexpr int kernel_vectors = 2;
-/// Processors without AVX-512, of which many have 512 KiB of second-level cache or less.
+/// x86 with AVX2 alone: many of these have 512 KiB of second-level cache or less.
 constexpr bool narrow = HWY_TARGET == HWY_AVX2;
 
 template <class T> HWY_INLINE std::int64_t LanesOf() {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -189,9 +190,25 @@ TEST_CASE("products of several tiles have the defined bits") {
   compare<float>(random, 37, 290, 40, 3, 3);
   compare<float>(random, 4200, 515, 5, 0, 0); // parts of rows
   compare<float>(random, 515, 4200, 5, 0, 7); // and of columns
-  compare<float>(random, 60, 70, 100, 7, 7); // sums near ties
-  compare<float>(random, 90, 80, 50, 2, 2);  // integers: sums of 0, which has two signs
+  compare<float>(random, 60, 70, 100, 7, 7);  // sums near ties
+  compare<float>(random, 90, 80, 50, 2, 2);   // integers: sums of 0, which has two signs
   compare<double>(random, 300, 130, 20, 5, 3);
+}
+
+TEST_CASE("sums beyond the largest float are infinite, and those next to it are not") {
+  const ReductionScope exact(Reduction::exact);
+  const float most = std::numeric_limits<float>::max(), infinity = std::numeric_limits<float>::infinity();
+  for (const float sign : {1.0F, -1.0F}) {
+    const auto product = [&](double a, double b, double c, double d) {
+      return matmul(of({a, b}, {1, 2}), of({c, d}, {2, 1})).item() * static_cast<double>(sign);
+    };
+    const double s = static_cast<double>(sign);
+    CHECK(product(s * 0x1p100, 0.0, 0x1p100, 0.0) == static_cast<double>(infinity));
+    CHECK(product(s * 0x1p100, s * 0x1p100, 0x1p28, -0x1p3) == static_cast<double>(infinity)); // a tie
+    CHECK(product(s * 0x1p100, s * 0x1p100, 0x1p28, -0x1p4) == static_cast<double>(most));
+    CHECK(product(s * static_cast<double>(most), s * 0x1p100, 1.0, 0x1p3) == static_cast<double>(infinity));
+    CHECK(product(s * static_cast<double>(most), s * 0x1p100, 1.0, 0x1p2) == static_cast<double>(most));
+  }
 }
 
 TEST_CASE("long sums have the defined bits") {

@@ -20,8 +20,10 @@ namespace eg {
 ///
 /// Of floats, one product in double is computed instead. Its error, and what the definition drops and rounds, are below
 /// u (r + 8) |a| |b| + 5 K 2^(-3 b) max|a| max|b|, u = 2^-53, with Euclidean norms of the row and the column: products
-/// of floats are exact in double, and a sum is rounded r times at most (K, or 512 + K / 512). Where one float is next
-/// to all numbers within that bound it is the element. Elsewhere slices of the row and the column decide.
+/// of floats are exact in double, and a sum is rounded r times at most (K, or 512 + K / 512). What is dropped takes 4
+/// of the 5 (lines are at least 1/2 after scaling); the rest, and the 8, are for the additions of the definition and of
+/// the bound. Where one float is next to all numbers within that bound it is the element. Elsewhere slices of the row
+/// and the column decide.
 ///
 /// Entries that are not finite give what IEEE arithmetic gives. parallel: on all threads, else on the calling one.
 template <class T>

@@ -24,8 +24,8 @@ struct Row {
   double norm, largest;
   const double *norms, *most;
 };
-/// to[j] is the float next to all that sum j can be, or a NaN where there are several, or zeros of both signs. Returns
-/// whether there is such a NaN. No sum is one.
+/// to[j] is the float next to all that sum j can be, or a NaN where there are several, zeros of both signs, or numbers
+/// beyond the largest float. Returns whether there is such a NaN. No sum is one.
 bool round_row(const Row& row, float* to);
 
 } // namespace eg::rounding_bounds

@@ -66,7 +66,10 @@ bool RoundRow(const Row& row, float* to) {
     const auto low = hn::DemoteTo(narrow, hn::Sub(sum, error)), high = hn::DemoteTo(narrow, hn::Add(sum, error));
     const auto inexact = hn::DemoteTo(narrow, hn::IfThenElseZero(hn::Gt(error, hn::Zero(d)), hn::Set(d, 1.0)));
     const auto zero = hn::And(hn::Eq(high, hn::Zero(narrow)), hn::Gt(inexact, hn::Zero(narrow)));
-    const auto open = hn::Or(hn::Ne(low, high), zero);
+    // Where a sum may be no float, DemoteTo gives infinity on some targets and the largest float on others.
+    const auto bound = hn::Add(hn::Abs(sum), error), largest_float = hn::Set(d, std::numeric_limits<float>::max());
+    const auto inside = hn::DemoteTo(narrow, hn::IfThenElseZero(hn::Lt(bound, largest_float), hn::Set(d, 1.0)));
+    const auto open = hn::Or(hn::Or(hn::Ne(low, high), zero), hn::Eq(inside, hn::Zero(narrow)));
     any = hn::IfThenElse(open, hn::Set(narrow, 1.0F), any);
     store(narrow, hn::IfThenElse(open, undecided, high), to + j);
   });
