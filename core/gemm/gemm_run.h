@@ -78,8 +78,8 @@ template <class Kernel> struct Blocking {
 /// has
 ///   Scalar, Packed, terms    the type of C, and what packed operands are made of: `terms` elements in the order of k
 ///   rows, width(), lanes()   rows and columns of C in registers, columns of one vector
-///   reads_left_in_place      the left operand is not packed, unless its lines displace each other from the cache,
-///   packs_left_across        where lines of the left operand run across k, it is packed all the same
+///   reads_left_in_place      the left operand is not packed, unless its lines displace each other from the cache
+///   packs_left_across        where its lines run across k, it is packed all the same
 ///   panel_by_panel           a panel of the right operand is multiplied by all packed rows of a task before the next
 ///   pack_along, pack_across  (x, ld, panels, out): from lines that run along k, element (i, p) at x[i*ld + p], or
 ///                            across, at x[p*ld + i]; panels are counted in elements of k, and `out` holds
@@ -112,9 +112,9 @@ public:
 
 private:
   static bool packs_left(const Product<T>& p) {
+    if (!Kernel::reads_left_in_place || (Kernel::packs_left_across && p.a.transposed)) return true;
     // Rows that run across k are hundreds: two places are too few for them as well.
-    return !Kernel::reads_left_in_place || (Kernel::packs_left_across && p.a.transposed) ||
-           rows_collide(p.a.transposed ? 2 * p.a.ld : p.a.ld);
+    return rows_collide(p.a.transposed ? 2 * p.a.ld : p.a.ld);
   }
   /// Whether rows so far apart have one place in a first cache of 64 lines a way, which has fewer ways than a kernel
   /// has rows.

@@ -14,7 +14,7 @@ struct Magnitude {
 
 /// to[j] = x[j], for n neighbours of one line.
 Magnitude widen_line(std::int64_t n, const float* x, double* to);
-/// The same for an entry of each of n lines: joins it to lines[j].
+/// The same for an entry of each of n lines, which joins largest[j] and squares[j].
 void widen_across(std::int64_t n, const float* x, double* to, double* largest, double* squares);
 
 /// Sums of a row of C, known but for norm * norms[j] + largest * most[j].
