@@ -103,8 +103,8 @@ std::vector<TensorSpec> quotient_of_both(const OpArgs& args) {
 
 bool mixes_types(const OpDef& op) { return op.infer == arithmetic_of_both || op.infer == quotient_of_both; }
 
-bool may_fuse(const OpArgs& args) {
-  return !recording() && !is_shape_only() && std::all_of(args.in.begin(), args.in.end(), [](const Tensor& x) {
+bool may_fuse(std::span<const Tensor> operands) {
+  return !recording() && !is_shape_only() && std::all_of(operands.begin(), operands.end(), [](const Tensor& x) {
     return !x.defined() || (x.has_storage() && x.device().is_cpu());
   });
 }

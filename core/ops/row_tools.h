@@ -49,9 +49,9 @@ bool mixes_types(const OpDef& op);
 
 /// The tensor if it is packed, else a packed copy that no tape sees.
 Tensor packed(const Tensor& x);
-/// True where a body may compute its result in one pass: no recorder needs its operations, and the inputs are values on
-/// the CPU.
-bool may_fuse(const OpArgs& args);
+/// True where a body or a rule may compute its result in one pass: no recorder needs its operations, and its operands
+/// are values on the CPU.
+bool may_fuse(std::span<const Tensor> operands);
 /// The tensor if it is of that type, else a copy of it that no tape sees.
 Tensor as_type(const Tensor& x, DType dtype);
 /// Runs a CPU kernel for inputs on a device: copies them to the CPU and the outputs back. So whole numbers are computed

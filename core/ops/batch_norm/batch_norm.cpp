@@ -216,7 +216,7 @@ std::vector<Tensor> inference_body(const OpArgs& args) {
   const Tensor& x = args.in[0];
   const Tensor rstd = rsqrt(args.in[2] + args.attrs.real("eps"));
   const Tensor factor = args.given(3) ? rstd * args.in[3] : rstd;
-  if (may_fuse(args)) return {scaled_channels(x, args.in[1], factor, args.given(4) ? args.in[4] : Tensor{})};
+  if (may_fuse(args.in)) return {scaled_channels(x, args.in[1], factor, args.given(4) ? args.in[4] : Tensor{})};
   const Tensor y = (x - beside(args.in[1], x)) * beside(factor, x);
   return {args.given(4) ? y + beside(args.in[4], x) : y};
 }

@@ -74,7 +74,7 @@ template <class T> void run_rows(const OpArgs& args, std::int64_t rows, Tensor& 
 std::vector<Tensor> body(const OpArgs& args) {
   const Tensor& x = args.in[0];
   Tensor y;
-  if (x.numel() > 0 && reduction() == Reduction::fast && may_fuse(args)) {
+  if (x.numel() > 0 && reduction() == Reduction::fast && may_fuse(args.in)) {
     y = Tensor::empty(x.shape(), x.dtype());
     visit_floating(x.dtype(), [&]<class T>() { run_rows<T>(args, x.shape()[0] * groups_of(args), y); });
     return {y};

@@ -52,7 +52,7 @@ template <class F> std::optional<Tensor> reduced_at_once(const OpArgs& args, F f
   const std::int64_t n = args.in[0].numel();
   const bool is_mean = args.attrs.text("reduction") == "mean";
   const bool adds = is_mean || args.attrs.text("reduction") == "sum";
-  if (n == 0 || !adds || reduction() == Reduction::exact || !may_fuse(args)) return {};
+  if (n == 0 || !adds || reduction() == Reduction::exact || !may_fuse(args.in)) return {};
   const Tensor x = packed(args.in[0]), t = packed(args.in[1]);
   Tensor loss = Tensor::empty({}, x.dtype());
   visit_floating(x.dtype(), [&]<class T>() {

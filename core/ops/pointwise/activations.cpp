@@ -1,6 +1,7 @@
 // The op rows and functions of table_activations.h.
 
 #include "core/ops/pointwise/row_macros.h"
+#include "core/ops/pointwise/ternary.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,9 @@ Tensor mish_gradient(const Tensor& x, const Tensor& g) {
 
 /// g times 1 or `slope`. Both are scalars, so that `where` reads the condition alone.
 Tensor leaky_relu_gradient(const Tensor& x, const Tensor& g, double slope) {
-  return mul(g, where(gt(x, 0.0), Tensor::ones({}, g.dtype()), Tensor::full({}, slope, g.dtype())));
+  const Tensor negative = Tensor::full({}, slope, g.dtype());
+  if (const auto y = fused(Ternary::leaky_relu_gradient, {x, g, negative}, x.shape())) return *y;
+  return mul(g, where(gt(x, 0.0), Tensor::ones({}, g.dtype()), negative));
 }
 
 /// The exponential sees no positive x: where its value is not used it must not overflow, or 0 times infinity would

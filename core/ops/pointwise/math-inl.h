@@ -20,6 +20,23 @@ template <class D, class Narrow>
 using DoublesOf =
     std::conditional_t<IsUnfused<D>::value, Unfused<hn::Rebind<double, Narrow>>, ForFloats<hn::Rebind<double, Narrow>>>;
 
+#if HWY_TARGET != HWY_SCALAR
+/// Two vectors of doubles as one of floats.
+template <class D, class DD, class V> HWY_INLINE HWY_MAYBE_UNUSED hn::Vec<D> Narrowed(D d, DD dd, V low, V high) {
+#if HWY_TARGET == HWY_EMU128 // DemoteTo would make the largest float of infinity here
+  double wide[2 * hn::MaxLanes(dd)];
+  float narrow[hn::MaxLanes(d)];
+  hn::StoreU(low, dd, wide);
+  hn::StoreU(high, dd, wide + hn::Lanes(dd));
+  for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) narrow[lane] = static_cast<float>(wide[lane]);
+  return hn::LoadU(d, narrow);
+#else
+  const hn::Half<D> half;
+  return hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+#endif
+}
+#endif
+
 /// F::value(d, x, p) on doubles: as it is for doubles, through them for floats. p: the op's attributes or nothing.
 template <class F, class D, class V, class P> HWY_INLINE HWY_MAYBE_UNUSED V InDouble(D d, V x, P p) {
   if constexpr (sizeof(LaneOf<D>) == 8) {
@@ -34,16 +51,7 @@ template <class F, class D, class V, class P> HWY_INLINE HWY_MAYBE_UNUSED V InDo
     const DoublesOf<D, decltype(half)> dd;
     const auto low = F::value(dd, hn::PromoteTo(dd, hn::LowerHalf(half, x)), p.in(dd));
     const auto high = F::value(dd, hn::PromoteTo(dd, hn::UpperHalf(half, x)), p.in(dd));
-#if HWY_TARGET == HWY_EMU128 // as above
-    double wide[2 * hn::MaxLanes(dd)];
-    float narrow[hn::MaxLanes(d)];
-    hn::StoreU(low, dd, wide);
-    hn::StoreU(high, dd, wide + hn::Lanes(dd));
-    for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) narrow[lane] = static_cast<float>(wide[lane]);
-    return hn::LoadU(d, narrow);
-#else
-    return hn::Combine(d, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
-#endif
+    return Narrowed(d, dd, low, high);
 #endif
   }
 }
@@ -156,24 +164,53 @@ struct QuickGelu {
   }
 };
 
+/// ln(1 + e^-|x|) of doubles.
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V SoftTail(D d, V x) {
+  if constexpr (IsForFloats<D>::value) {
+    return detail::LogOnePlusPower(d, hn::Abs(x));
+  } else {
+    return LogOnePlus(d, Exp(d, hn::Neg(hn::Abs(x))));
+  }
+}
+
 /// ln sigmoid(x) = min(x, 0) - ln(1 + e^-|x|)
 struct LogSigmoid {
   template <class D, class V, class P> static HWY_INLINE V value(D d, V x, P) {
-    const V least = detail::AtMost(x, hn::Zero(d));
-    if constexpr (IsForFloats<D>::value) {
-      return hn::Sub(least, detail::LogOnePlusPower(d, hn::Abs(x)));
-    } else {
-      return hn::Sub(least, LogOnePlus(d, Exp(d, hn::Neg(hn::Abs(x)))));
-    }
+    return hn::Sub(detail::AtMost(x, hn::Zero(d)), SoftTail(d, x));
   }
 };
 
-/// -(t ln s(x) + (1 - t) ln s(-x)). Both logarithms are taken: ln s(-x) = ln s(x) - x would lose a confident negative
-/// to cancellation.
-template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V LogitLoss(D d, V x, V t) {
+/// ln sigmoid(x) and ln sigmoid(-x), which share a logarithm. Neither is the other and x: the smaller of them would be
+/// lost to cancellation.
+template <class V> struct LogSigmoids {
+  V yes;
+  V no;
+};
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED LogSigmoids<V> LogSigmoidsOfDoubles(D d, V x) {
+  const V tail = SoftTail(d, x);
+  return {hn::Sub(detail::AtMost(x, hn::Zero(d)), tail), hn::Sub(detail::AtMost(hn::Neg(x), hn::Zero(d)), tail)};
+}
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED LogSigmoids<V> LogSigmoidPair(D d, V x) {
+#if HWY_TARGET == HWY_SCALAR
   const Parameters<D> none{d, nullptr};
-  const V yes = InDouble<LogSigmoid>(d, x, none), no = InDouble<LogSigmoid>(d, hn::Neg(x), none);
-  return hn::Neg(hn::Add(hn::Mul(t, yes), hn::Mul(hn::Sub(detail::Constant(d, 1.0), t), no)));
+  return {InDouble<LogSigmoid>(d, x, none), InDouble<LogSigmoid>(d, hn::Neg(x), none)};
+#else
+  if constexpr (sizeof(LaneOf<D>) == 8) {
+    return LogSigmoidsOfDoubles(d, x);
+  } else {
+    const hn::Half<D> half;
+    const DoublesOf<D, decltype(half)> dd;
+    const auto low = LogSigmoidsOfDoubles(dd, hn::PromoteTo(dd, hn::LowerHalf(half, x)));
+    const auto high = LogSigmoidsOfDoubles(dd, hn::PromoteTo(dd, hn::UpperHalf(half, x)));
+    return {Narrowed(d, dd, low.yes, high.yes), Narrowed(d, dd, low.no, high.no)};
+  }
+#endif
+}
+
+/// -(t ln s(x) + (1 - t) ln s(-x))
+template <class D, class V> HWY_INLINE HWY_MAYBE_UNUSED V LogitLoss(D d, V x, V t) {
+  const LogSigmoids<V> l = LogSigmoidPair(d, x);
+  return hn::Neg(hn::Add(hn::Mul(t, l.yes), hn::Mul(hn::Sub(detail::Constant(d, 1.0), t), l.no)));
 }
 
 /// x tanh(ln(1 + e^x)) = x e (e + 2) / (e (e + 2) + 2), e = e^x.

@@ -2,6 +2,7 @@
 
 #include "core/ops/pointwise/row_macros.h"
 #include "core/ops/pointwise/scalar.h"
+#include "core/ops/pointwise/ternary.h"
 
 #include <cmath>
 #include <numbers>
@@ -69,7 +70,8 @@ Tensor share(const Tensor& loses, const Tensor& equal, const Tensor& g) {
 }
 
 /// g ((1 - t) s(x) - t s(-x)), without cancellation where t is 0 or 1.
-Tensor logit_loss_slope(const Tensor& x, const Tensor& t, const Tensor& g) {
+Tensor logit_loss_gradient(const Tensor& x, const Tensor& t, const Tensor& g) {
+  if (const auto y = fused(Ternary::logit_loss_gradient, {x, t, g}, x.shape())) return *y;
   return mul(g, addcmul(mul(affine(t, -1.0, 1.0), sigmoid(x)), t, sigmoid(neg(x)), -1.0));
 }
 

@@ -1,6 +1,7 @@
 // The op rows and functions of arithmetic and of the activations of the first table.
 
 #include "core/ops/pointwise/row_macros.h"
+#include "core/ops/pointwise/ternary.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -52,6 +53,12 @@ Tensor hardswish_curvature(const Tensor& x) { // 1/3 between the kinks
 // --- rows ---
 
 namespace {
+
+/// -g y^3 / 2, y = x^(-1/2)
+Tensor rsqrt_gradient(const Tensor& y, const Tensor& g) {
+  if (const auto dx = fused(Ternary::cube_gradient, {y, g, Tensor::full({}, -0.5, g.dtype())}, y.shape())) return *dx;
+  return mul(affine(g, -0.5, 0.0), mul(y, mul(y, y)));
+}
 
 constexpr Parametric affine_attributes = {{attr_real("scale", 1.0, "factor"), attr_real("shift", 0.0, "added last")},
                                           {-0.75, 0.5}};

@@ -25,7 +25,7 @@
   X(sqrt,      "y = x^(1/2)",                     hn::Sqrt(x),      std::sqrt(x),             positive, y(),           \
     div(affine(g, 0.5, 0.0), y), 1)                                                                                    \
   X(rsqrt,     "y = x^(-1/2)",                    ReciprocalSqrt(d, x), 1.0 / std::sqrt(x),   positive, y(),           \
-    mul(affine(g, -0.5, 0.0), mul(y, mul(y, y))), 2)                                                                   \
+    rsqrt_gradient(y, g), 2)                                                                                           \
   X(tanh,      "y = tanh x",                      Tanh(d, x),       std::tanh(x),             anywhere, y(),           \
     tanh_backward(y, g), 25)                                                                                           \
   X(sigmoid,   "y = 1 / (1 + e^-x)",              Sigmoid(d, x),    reference::sigmoid(x),    anywhere, y(),           \

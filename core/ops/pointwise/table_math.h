@@ -76,7 +76,7 @@
     a() | b(), share(lt(a, b), eq(a, b), g), share(lt(b, a), eq(a, b), g), 1)                                          \
   X(logit_loss, "y = -(t log s(x) + (1 - t) log s(-x)), s(x) = 1 / (1 + e^-x)", "x", "t", same_shape_everywhere,       \
     LogitLoss(d, a, b), b * std::log1p(std::exp(-a)) + (1.0 - b) * std::log1p(std::exp(a)), anywhere, anywhere,        \
-    a() | b(), logit_loss_slope(a, b, g), neg(mul(g, a)), 100)
+    a() | b(), logit_loss_gradient(a, b, g), neg(mul(g, a)), 100)
 
 #define EG_SCALAR_BINARY_OPS(X)                                                                                        \
   X(fmod,      "y = a - trunc(a / b) b, the sign of a", "a", "b", arithmetic_of_both, std::fmod(a, b), std::fmod(a, b),\

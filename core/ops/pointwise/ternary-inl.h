@@ -30,6 +30,45 @@ struct ScaledExp {
   }
 };
 
+// The functions below stand for several operations, each rounded. A product is fused with a sum only where `affine`
+// does so.
+
+struct AddProduct {
+  template <class D, class V> static HWY_INLINE V value(D d, V x, V a, V b, V p) {
+    return hn::Add(x, MulAdd(d, hn::Mul(a, b), p, hn::Zero(d)));
+  }
+  template <class D, class V> static HWY_INLINE V value(D, V x, V a, V b) { return hn::Add(x, hn::Mul(a, b)); }
+};
+
+struct AddQuotient {
+  template <class D, class V> static HWY_INLINE V value(D d, V x, V a, V b, V p) {
+    return hn::Add(x, MulAdd(d, hn::Div(a, b), p, hn::Zero(d)));
+  }
+  template <class D, class V> static HWY_INLINE V value(D, V x, V a, V b) { return hn::Add(x, hn::Div(a, b)); }
+};
+
+struct LeakyReluGradient {
+  template <class D, class V> static HWY_INLINE V value(D d, V x, V g, V slope) {
+    return hn::Mul(g, hn::IfThenElse(hn::Gt(x, hn::Zero(d)), detail::Constant(d, 1.0), slope));
+  }
+};
+
+struct CubeGradient {
+  template <class D, class V> static HWY_INLINE V value(D d, V y, V g, V factor) {
+    return hn::Mul(MulAdd(d, g, factor, hn::Zero(d)), hn::Mul(y, hn::Mul(y, y)));
+  }
+};
+
+struct LogitLossGradient {
+  template <class D, class V> static HWY_INLINE V value(D d, V x, V t, V g) {
+    const Logistic<V> l = LogisticPair(d, x);
+    const V one = detail::Constant(d, 1.0);
+    const V no = hn::Mul(MulAdd(d, t, hn::Neg(one), one), l.s);
+    const V yes = hn::Mul(t, l.complement);
+    return hn::Mul(g, hn::Add(no, MulAdd(d, yes, hn::Neg(one), hn::Zero(d))));
+  }
+};
+
 } // namespace eg::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

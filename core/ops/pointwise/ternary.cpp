@@ -7,28 +7,33 @@
 namespace eg::pointwise {
 namespace {
 
-/// Packed operands step along the innermost axis by 1 or not at all.
-template <class T> void run_packed(TernaryKernel<T> f, const std::array<Tensor, 3>& in, Tensor& y) {
-  const BroadcastLoop<3> loop = broadcast_loop(in, y.shape());
+template <class T> void run_as(Ternary op, std::array<Tensor, 3> in, Tensor& y, double p) {
+  BroadcastLoop<3> loop = broadcast_loop(in, y.shape());
+  for (std::size_t k = 0; k < in.size(); ++k) // the kernels step by 1 or stay
+    if (loop.step(k) != 0 && loop.step(k) != 1) in[k] = packed(in[k]);
+  loop = broadcast_loop(in, y.shape());
   const std::array<const T*, 3> data = {in[0].data<T>(), in[1].data<T>(), in[2].data<T>()};
   T* to = y.mutable_data<T>();
+  const TernaryKernel<T> f = kernel<T>(op);
   const auto operand = [&](std::size_t k, std::int64_t at) { return Operand<T>{data[k] + at, loop.step(k) != 0}; };
   for_each_piece(loop, [&](const std::array<std::int64_t, 3>& at, std::int64_t out, std::int64_t n) {
-    f(operand(0, at[0]), operand(1, at[1]), operand(2, at[2]), to + out, n);
+    f(operand(0, at[0]), operand(1, at[1]), operand(2, at[2]), to + out, n, p);
   });
 }
 
 } // namespace
 
-void run(TernaryKernel<float> f32, TernaryKernel<double> f64, const std::array<Tensor, 3>& in, Tensor& y) {
+void run(Ternary op, const std::array<Tensor, 3>& in, Tensor& y, double p) {
   if (y.numel() == 0) return;
-  const std::array<Tensor, 3> all = {packed(in[0]), packed(in[1]), packed(in[2])};
-  visit_floating(y.dtype(), [&]<class T>() {
-    if constexpr (sizeof(T) == sizeof(float))
-      run_packed<T>(f32, all, y);
-    else
-      run_packed<T>(f64, all, y);
-  });
+  visit_floating(y.dtype(), [&]<class T>() { run_as<T>(op, in, y, p); });
+}
+
+std::optional<Tensor> fused(Ternary op, const std::array<Tensor, 3>& in, const Shape& shape, double p) {
+  const DType dtype = in[0].dtype();
+  if (in[1].dtype() != dtype || in[2].dtype() != dtype || !may_fuse(in)) return {};
+  Tensor y = Tensor::empty(shape, dtype);
+  run(op, in, y, p);
+  return y;
 }
 
 void run_on_device(device::Ternary op, const OpArgs& args, Tensor& y) {

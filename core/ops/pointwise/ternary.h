@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 namespace eg::pointwise {
 
@@ -16,18 +17,30 @@ template <class T> struct Operand {
   bool steps;
 };
 
-/// y[i] = f(a[i], b[i], c[i]) for i < n on the calling thread.
-template <class T> using TernaryKernel = void (*)(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n);
+/// y[i] = f(a[i], b[i], c[i]) for i < n on the calling thread; p: the factor of those that have one.
+template <class T>
+using TernaryKernel = void (*)(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n, double p);
 
-template <class T> struct Ternary {
-  /// a + w (b - a) for |w| < 1/2 and b - (1 - w) (b - a) otherwise: exact at both ends.
-  static void lerp(Operand<T> a, Operand<T> b, Operand<T> w, T* y, std::int64_t n);
-  /// g exp(x - s), 0 where s is -infinity; in double, rounded once.
-  static void scaled_exp(Operand<T> g, Operand<T> x, Operand<T> s, T* y, std::int64_t n);
+/// The kernels of three operands.
+enum class Ternary : std::uint8_t {
+  lerp,                ///< a + w (b - a) for |w| < 1/2 and b - (1 - w) (b - a) otherwise: exact at both ends
+  scaled_exp,          ///< g exp(x - s), 0 where s is -infinity; in double, rounded once
+  add_product,         ///< x + p (a b), with the bits of the operations in turn, as all that follow
+  add_quotient,        ///< x + p (a / b)
+  leaky_relu_gradient, ///< (x, g, slope): g where x > 0, else slope g
+  cube_gradient,       ///< (y, g, factor): factor g y^3
+  logit_loss_gradient, ///< (x, t, g): g ((1 - t) s(x) - t s(-x)), s the sigmoid
 };
 
+/// The kernel for this processor and the present reduction. T is float or double.
+template <class T> TernaryKernel<T> kernel(Ternary op);
+
 /// y = f(operands), broadcast to the shape of y, on all threads.
-void run(TernaryKernel<float> f32, TernaryKernel<double> f64, const std::array<Tensor, 3>& in, Tensor& y);
+void run(Ternary op, const std::array<Tensor, 3>& in, Tensor& y, double p = 1.0);
+
+/// The same in a new tensor of that shape, in place of operations with the same bits: nothing where the operands are of
+/// several types or may_fuse() says no.
+std::optional<Tensor> fused(Ternary op, const std::array<Tensor, 3>& in, const Shape& shape, double p = 1.0);
 
 /// The same of the three inputs, on their device.
 void run_on_device(device::Ternary op, const OpArgs& args, Tensor& y);

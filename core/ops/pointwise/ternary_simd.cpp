@@ -14,6 +14,8 @@ namespace eg::HWY_NAMESPACE {
 namespace {
 
 using pointwise::Operand;
+using pointwise::Ternary;
+using pointwise::TernaryKernel;
 
 /// The lanes of a vector of E as T and back: kernels of floats may compute in double.
 template <class D, class T> HWY_INLINE hn::Vec<D> LoadAs(D d, Operand<T> from, std::int64_t i, std::size_t count) {
@@ -43,32 +45,67 @@ template <class D, class V, class T> HWY_INLINE void StoreAs(D d, V v, T* to, st
   }
 }
 
-template <class F, class E, Reduction r, class T>
-void RunTernary(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {
+/// F::value of three vectors, and of the factor p where F has one and it is not 1.
+template <class F, bool scales, class D, class V> HWY_INLINE V ValueOf(D d, V a, V b, V c, V p) {
+  if constexpr (scales) {
+    return F::value(d, a, b, c, p);
+  } else {
+    return F::value(d, a, b, c);
+  }
+}
+
+template <class F, class E, Reduction r, bool scales, class T>
+void RunTernary(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n, double p) {
   const TagOf<E, r> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, static_cast<E>(p));
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const std::size_t all = hn::Lanes(d);
-    StoreAs(d, F::value(d, LoadAs(d, a, i, all), LoadAs(d, b, i, all), LoadAs(d, c, i, all)), y + i, all);
+    StoreAs(d, ValueOf<F, scales>(d, LoadAs(d, a, i, all), LoadAs(d, b, i, all), LoadAs(d, c, i, all), factor), y + i,
+            all);
   }
   if (i == n) return;
   const auto rest = static_cast<std::size_t>(n - i);
-  StoreAs(d, F::value(d, LoadAs(d, a, i, rest), LoadAs(d, b, i, rest), LoadAs(d, c, i, rest)), y + i, rest);
+  StoreAs(d, ValueOf<F, scales>(d, LoadAs(d, a, i, rest), LoadAs(d, b, i, rest), LoadAs(d, c, i, rest), factor), y + i,
+          rest);
 }
 
-#define EG_TERNARY(NAME, SUFFIX, FUNCTOR, T, E)                                                                        \
-  void NAME##SUFFIX(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {                                  \
-    if (reduction() == Reduction::exact)                                                                               \
-      RunTernary<FUNCTOR, E, Reduction::exact>(a, b, c, y, n);                                                         \
-    else                                                                                                               \
-      RunTernary<FUNCTOR, E, Reduction::fast>(a, b, c, y, n);                                                          \
+/// F on vectors of E, T itself or double.
+template <class F, class E, class T> struct Kernel {
+  template <Reduction r> static void run(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n, double p) {
+    if constexpr (requires(TagOf<E, r> d, hn::Vec<TagOf<E, r>> v) { F::value(d, v, v, v, v); })
+      if (p != 1.0) return RunTernary<F, E, r, true>(a, b, c, y, n, p);
+    RunTernary<F, E, r, false>(a, b, c, y, n, p);
   }
-EG_TERNARY(Lerp, F32, Lerp, float, float)
-EG_TERNARY(Lerp, F64, Lerp, double, double)
-EG_TERNARY(ScaledExp, F32, ScaledExp, float, double)
-EG_TERNARY(ScaledExp, F64, ScaledExp, double, double)
-#undef EG_TERNARY
+  static TernaryKernel<T> of(Reduction r) {
+    return r == Reduction::exact ? &run<Reduction::exact> : &run<Reduction::fast>;
+  }
+};
+
+template <class T> TernaryKernel<T> KernelOf(Ternary op) {
+  const Reduction r = reduction();
+  switch (op) {
+  case Ternary::lerp:
+    return Kernel<Lerp, T, T>::of(r);
+  case Ternary::scaled_exp:
+    return Kernel<ScaledExp, double, T>::of(r);
+  case Ternary::add_product:
+    return Kernel<AddProduct, T, T>::of(r);
+  case Ternary::add_quotient:
+    return Kernel<AddQuotient, T, T>::of(r);
+  case Ternary::leaky_relu_gradient:
+    return Kernel<LeakyReluGradient, T, T>::of(r);
+  case Ternary::cube_gradient:
+    return Kernel<CubeGradient, T, T>::of(r);
+  case Ternary::logit_loss_gradient:
+    return Kernel<LogitLossGradient, T, T>::of(r);
+  }
+  return nullptr;
+}
+
+TernaryKernel<float> TernaryF32(Ternary op) { return KernelOf<float>(op); }
+TernaryKernel<double> TernaryF64(Ternary op) { return KernelOf<double>(op); }
 
 } // namespace
 } // namespace eg::HWY_NAMESPACE
@@ -77,23 +114,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace eg {
 
-HWY_EXPORT(LerpF32);
-HWY_EXPORT(LerpF64);
-HWY_EXPORT(ScaledExpF32);
-HWY_EXPORT(ScaledExpF64);
+HWY_EXPORT(TernaryF32);
+HWY_EXPORT(TernaryF64);
 
-namespace pointwise {
+template <> pointwise::TernaryKernel<float> pointwise::kernel(Ternary op) {
+  return HWY_DYNAMIC_DISPATCH(TernaryF32)(op);
+}
+template <> pointwise::TernaryKernel<double> pointwise::kernel(Ternary op) {
+  return HWY_DYNAMIC_DISPATCH(TernaryF64)(op);
+}
 
-#define EG_TERNARY_ENTRY(NAME, KERNEL, T)                                                                              \
-  template <> void Ternary<T>::NAME(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n) {                  \
-    HWY_DYNAMIC_DISPATCH(KERNEL)(a, b, c, y, n);                                                                       \
-  }
-EG_TERNARY_ENTRY(lerp, LerpF32, float)
-EG_TERNARY_ENTRY(lerp, LerpF64, double)
-EG_TERNARY_ENTRY(scaled_exp, ScaledExpF32, float)
-EG_TERNARY_ENTRY(scaled_exp, ScaledExpF64, double)
-#undef EG_TERNARY_ENTRY
-
-} // namespace pointwise
 } // namespace eg
 #endif

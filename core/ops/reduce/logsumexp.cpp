@@ -58,8 +58,7 @@ std::vector<TensorSpec> backward_infer(const OpArgs& args) {
 }
 
 void backward_cpu(const OpArgs& args, std::span<Tensor> out) {
-  pointwise::run(pointwise::Ternary<float>::scaled_exp, pointwise::Ternary<double>::scaled_exp,
-                 {args.in[0], args.in[1], args.in[2]}, out[0]);
+  pointwise::run(pointwise::Ternary::scaled_exp, {args.in[0], args.in[1], args.in[2]}, out[0]);
 }
 
 /// With w = exp(x - y): d/dg = w, d/dx = g w, d/dy = -g w.

@@ -175,8 +175,7 @@ std::vector<TensorSpec> infer_masked_fill(const OpArgs& args) {
 }
 
 void lerp_cpu(const OpArgs& args, std::span<Tensor> out) {
-  pointwise::run(pointwise::Ternary<float>::lerp, pointwise::Ternary<double>::lerp,
-                 {args.in[0], args.in[1], args.in[2]}, out[0]);
+  pointwise::run(pointwise::Ternary::lerp, {args.in[0], args.in[1], args.in[2]}, out[0]);
 }
 
 Gradients lerp_rule(const VjpArgs& args) {
@@ -319,33 +318,13 @@ constinit const OpDef lerp_scalar_op = row({
     .work = elementwise_work<3>,
 });
 
-/// x + value (a op b), op a product or a quotient.
-template <pointwise::Binary op> std::vector<Tensor> addc_body(const OpArgs& args) {
+/// x + value (a b) or x + value (a / b).
+template <pointwise::Ternary op> std::vector<Tensor> addc_body(const OpArgs& args) {
   const Tensor &x = args.in[0], &a = args.in[1], &b = args.in[2];
-  const double parameters[] = {args.attrs.real("value"), 0.0};
-  const bool unscaled = parameters[0] == 1.0;
-  if (!may_fuse(args) || !(a.shape() == x.shape() && b.shape() == x.shape())) {
-    const Tensor of_two = op == pointwise::Binary::mul ? mul(a, b) : div(a, b);
-    return {add(x, unscaled ? of_two : affine(of_two, parameters[0], 0.0))};
-  }
-  const Tensor all[] = {packed(x), packed(a), packed(b)};
-  Tensor y = Tensor::empty(x.shape(), x.dtype());
-  visit_floating(x.dtype(), [&]<class T>() {
-    const T *const px = all[0].data<T>(), *const pa = all[1].data<T>(), *const pb = all[2].data<T>();
-    T* const to = y.mutable_data<T>(args.op.name.data());
-    const auto first = pointwise::kernel<T>(op), last = pointwise::kernel<T>(pointwise::Binary::add);
-    const auto scale = pointwise::kernel<T>(pointwise::Unary::affine);
-    parallel::for_each(x.numel(), pointwise::chunk, [&](std::int64_t begin, std::int64_t end) {
-      constexpr std::int64_t block = 1024; // whose elements stay in the first cache
-      for (std::int64_t i = begin; i < end; i += block) {
-        const std::int64_t n = std::min(block, end - i);
-        first(pa + i, pb + i, to + i, n, pointwise::Steps::both);
-        if (!unscaled) scale(to + i, to + i, n, parameters);
-        last(px + i, to + i, to + i, n, pointwise::Steps::both);
-      }
-    });
-  });
-  return {y};
+  const double value = args.attrs.real("value");
+  if (const auto y = pointwise::fused(op, {x, a, b}, shape_of_all(args), value)) return {*y};
+  const Tensor of_two = op == pointwise::Ternary::add_product ? mul(a, b) : div(a, b);
+  return {add(x, value == 1.0 ? of_two : affine(of_two, value, 0.0))};
 }
 
 #define EG_ADDC_ROW(NAME, MATH, OP, REFERENCE, THIRD)                                                                  \
@@ -355,7 +334,7 @@ template <pointwise::Binary op> std::vector<Tensor> addc_body(const OpArgs& args
       .inputs = {{"x"}, {"a"}, {"b"}},                                                                                 \
       .attributes = {factor_attr},                                                                                     \
       .infer = infer_floating,                                                                                         \
-      .body = addc_body<pointwise::Binary::OP>,                                                                        \
+      .body = addc_body<pointwise::Ternary::OP>,                                                                       \
       .reference =                                                                                                     \
           [](const OpArgs& args) {                                                                                     \
             const double v = args.attrs.real("value");                                                                 \
@@ -373,8 +352,8 @@ template <pointwise::Binary op> std::vector<Tensor> addc_body(const OpArgs& args
     return call1(NAME##_op, {x, a, b}, {{"value", value}});                                                            \
   }
 
-EG_ADDC_ROW(addcmul, "y = x + value a b", mul, x + v * a * b, number)
-EG_ADDC_ROW(addcdiv, "y = x + value a / b", div, x + v * (a / b), off_zero)
+EG_ADDC_ROW(addcmul, "y = x + value a b", add_product, x + v * a * b, number)
+EG_ADDC_ROW(addcdiv, "y = x + value a / b", add_quotient, x + v * (a / b), off_zero)
 
 Tensor where(const Tensor& cond, const Tensor& a, const Tensor& b) { return call1(where_op, {cond, a, b}); }
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
