@@ -35,13 +35,15 @@ template <class D, class T> HWY_INLINE hn::Vec<D> LoadWideUpTo(D d, const T* x, 
 constexpr std::uint64_t exponent_bits = 0x7FF0000000000000;
 constexpr std::uint64_t exponent_of_one = 0x3FF0000000000000;
 
-/// Takes the powers of two out of v, which is then in [1, 2) with its sign, and adds them to `exponent`.
-template <class D, class V, class U> HWY_INLINE void TakePowers(D d, V& v, U& exponent) {
+/// Takes the powers of two out of v, which is then in [1, 2) with its sign, and adds them to `exponent`. What it took:
+/// 0 of zeros and subnormal numbers, infinity of infinities and NaN.
+template <class D, class V, class U> HWY_INLINE V TakePowers(D d, V& v, U& exponent) {
   const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, v);
   const auto field = hn::And(bits, hn::Set(du, exponent_bits));
   exponent = hn::Add(exponent, hn::Sub(hn::ShiftRight<52>(field), hn::Set(du, std::uint64_t{1023})));
   v = hn::BitCast(d, hn::Or(hn::Xor(bits, field), hn::Set(du, exponent_of_one)));
+  return hn::BitCast(d, field);
 }
 
 /// Product of the lanes.
@@ -70,10 +72,16 @@ template <class T> struct Products {
   using DU = hn::RebindToUnsigned<D>;
   hn::Vec<D> mantissa;
   hn::Vec<DU> exponent;
-  hn::Mask<D> normal;
+  hn::Vec<D> least, most; // powers of two that were taken out of factors
 
   HWY_INLINE Products() // written out, so that it is compiled for the target
-      : mantissa(hn::Set(D(), 1.0)), exponent(hn::Zero(DU())), normal(hn::Eq(hn::Zero(D()), hn::Zero(D()))) {}
+      : mantissa(hn::Set(D(), 1.0)), exponent(hn::Zero(DU())), least(mantissa), most(mantissa) {}
+
+  HWY_INLINE bool all_normal() const {
+    const D d;
+    return hn::AllTrue(
+        d, hn::And(hn::Gt(least, hn::Zero(d)), hn::Lt(most, hn::Set(d, std::numeric_limits<double>::infinity()))));
+  }
 
   /// Multiplies by the product of at most factors_at_once factors, in [2^-1022, 2^1024) unless one was 0, infinite or
   /// NaN (or, among doubles, subnormal).
@@ -81,12 +89,14 @@ template <class T> struct Products {
   /// The same of `chain`, a mantissa of these products whose powers of two go to `exponent` too.
   HWY_INLINE void multiply(hn::Vec<D>& chain, hn::Vec<D> v) {
     const D d;
-    const auto size = hn::Abs(v);
-    normal = hn::And(normal, hn::And(hn::Ge(size, hn::Set(d, std::numeric_limits<double>::min())),
-                                     hn::Le(size, hn::Set(d, std::numeric_limits<double>::max()))));
-    if constexpr (factors_at_once<T> == 1) TakePowers(d, v, exponent);
+    if constexpr (factors_at_once<T> == 1) note(TakePowers(d, v, exponent));
     chain = hn::Mul(chain, v);
-    TakePowers(d, chain, exponent);
+    const auto power = TakePowers(d, chain, exponent);
+    if constexpr (factors_at_once < T >> 1) note(power); // 1 <= |chain| < 2: that of the factors, or twice
+  }
+  HWY_INLINE void note(hn::Vec<D> power) {
+    least = hn::Min(least, power);
+    most = hn::Max(most, power);
   }
   HWY_INLINE void join(hn::Vec<D>& chain, hn::Vec<D> other) {
     chain = hn::Mul(chain, other);
@@ -118,6 +128,8 @@ template <class T> reduce::RowProduct RowProductOf(const T* x, std::int64_t n) {
   auto second = hn::Set(d, 1.0), third = second, fourth = second; // each waits for its own last factor alone
   std::int64_t i = 0;
   for (const std::int64_t step = several * lanes; i + 4 * step <= n; i += 4 * step) {
+    for (std::int64_t ahead = 0; ahead < 4 * step; ahead += 64 / static_cast<std::int64_t>(sizeof(T)))
+      hwy::Prefetch(x + i + ahead + 2048 / static_cast<std::int64_t>(sizeof(T)));
     products.times(product_from(i));
     products.multiply(second, product_from(i + step));
     products.multiply(third, product_from(i + 2 * step));
@@ -131,7 +143,7 @@ template <class T> reduce::RowProduct RowProductOf(const T* x, std::int64_t n) {
   for (; i + several * lanes <= n; i += several * lanes) products.times(product_from(i));
   for (; i < n; i += lanes) products.times(LoadFactors(d, x + i, static_cast<std::size_t>(std::min(lanes, n - i))));
   reduce::RowProduct joined = JoinLanes(d, products.mantissa, products.exponent);
-  joined.normal = hn::AllTrue(d, products.normal);
+  joined.normal = products.all_normal();
   return joined;
 }
 
@@ -143,7 +155,7 @@ bool ColumnProducts(const T* x, std::int64_t rows, std::int64_t stride, std::int
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr std::int64_t several = factors_at_once<T>;
   auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
-  auto all = hn::Eq(hn::Zero(d), hn::Zero(d));
+  Products<T> all;
   std::fill_n(mantissa, columns, 1.0);
   std::fill_n(exponent, columns, std::int64_t{0});
   for (std::int64_t first = 0; first < rows; first += several) {
@@ -154,11 +166,11 @@ bool ColumnProducts(const T* x, std::int64_t rows, std::int64_t stride, std::int
       const bool whole = rest == hn::Lanes(d);
       auto v = LoadFactors(d, from + c, rest);
       for (std::int64_t r = 1; r < count; ++r) v = hn::Mul(v, LoadFactors(d, from + r * stride + c, rest));
-      Products<T> products;
+      Products<T> products = all; // that is, its least and most power
       products.mantissa = LoadFactors(d, mantissa + c, rest);
       products.exponent = whole ? hn::LoadU(du, powers + c) : LoadUpTo(du, powers + c, rest);
       products.times(v);
-      all = hn::And(all, products.normal);
+      all = products;
       if (whole) {
         hn::StoreU(products.mantissa, d, mantissa + c);
         hn::StoreU(products.exponent, du, powers + c);
@@ -168,7 +180,7 @@ bool ColumnProducts(const T* x, std::int64_t rows, std::int64_t stride, std::int
       }
     }
   }
-  return hn::AllTrue(d, all);
+  return all.all_normal();
 }
 
 /// 2^n for n in [-1000, 1000].
@@ -279,7 +291,7 @@ template <class T> bool OthersOfRow(const T* x, std::int64_t n, T* y, double* ma
   const Lines line{x, steps, lanes, count};
   Products<T> all;
   for (std::int64_t g = 0; g < line.groups(); ++g) line.ahead(g, all, mantissa + g * lanes, powers + g * lanes);
-  if (!hn::AllTrue(d, all.normal)) return false;
+  if (!all.all_normal()) return false;
   double m[most], others[most];
   std::uint64_t e[most], powers_of_others[most];
   hn::StoreU(all.mantissa, d, m);
@@ -317,7 +329,7 @@ HWY_INLINE bool OthersOfVectors(const T* x, std::int64_t rows, std::int64_t stri
   for (std::int64_t g = 0; g < groups; ++g)
     for (int v = 0; v < vectors; ++v) lines(v).ahead(g, all[v], mantissa + at(g, v), exponent + at(g, v));
   for (int v = 0; v < vectors; ++v)
-    if (!hn::AllTrue(d, all[v].normal)) return false;
+    if (!all[v].all_normal()) return false;
   for (std::int64_t g = groups - 1; g >= 0; --g)
     for (int v = 0; v < vectors; ++v)
       lines(v).join(g, behind[v], mantissa + at(g, v), exponent + at(g, v), y + v * lanes);
