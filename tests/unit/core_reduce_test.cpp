@@ -118,6 +118,8 @@ TEST_CASE("sums of views have the bits of the packed tensor") {
                             x.permute({2, 0, 1}).slice(0, 0, 2048).permute({1, 2, 0}),
                             x.slice(2, 0, 1024).permute({0, 2, 1}).contiguous().permute({0, 2, 1}),
                             x.slice(2, 1, 2099, 2),
+                            x.slice(2, 0, 5).permute({0, 2, 1}),
+                            x.slice(2, 0, 77).slice(1, 0, 13).permute({2, 0, 1}),
                             x.slice(1, 3, 9).slice(2, 5, 700),
                             x.slice(1, 3, 4).expand({3, 40, 2100}),
                             x.slice(2, 3, 4).expand({3, 70, 1500}),

@@ -19,6 +19,11 @@ template <class T> double row_sum(const T* x, std::int64_t n, double before = 0.
 /// out[j] = sum over rows r of x[r * stride + j], j < columns, on the calling thread. rows >= 0.
 template <class T> void column_sums(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* out);
 
+/// The same of columns that lie along memory: out[j] = sum over r < rows of x[j * step + r], with the bits of
+/// column_sums.
+template <class T>
+void column_sums_along(const T* x, std::int64_t rows, std::int64_t step, std::int64_t columns, T* out);
+
 /// Elements of the room that block_sums works in.
 inline constexpr std::int64_t block_sums_room = 16384;
 

@@ -115,6 +115,84 @@ template <class T> void ColumnSums(const T* x, std::int64_t rows, std::int64_t s
          : AddRows<false, false>(x + r * stride, rows - r, stride, columns, out);
 }
 
+/// The sum of x[0] ... x[7] as the tree of EightRows.
+template <class T> T EightAlong(const T* x) {
+  return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+}
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+template <class T> constexpr std::int64_t columns_at_once = 1;
+#else
+/// Columns whose sums are the lanes of one vector.
+template <class T> constexpr std::int64_t columns_at_once = hn::MaxLanes(hn::CappedTag<T, 32 / sizeof(T)>());
+
+/// Sums of four neighbours: in lane j of each block of 16 bytes those of the block's numbers at x[j * step].
+template <class D> HWY_INLINE hn::Vec<D> FoursOfColumns(D d, const float* x, std::int64_t step) {
+  const hn::RepartitionToWide<D> wide;
+  const auto pairs = [d](const float* at, const float* next) HWY_ATTR { // a0 + a1, b0 + b1, a2 + a3, b2 + b3
+    const auto a = hn::LoadU(d, at), b = hn::LoadU(d, next);
+    return hn::Add(hn::OddEven(b, a), hn::Shuffle2301(hn::OddEven(a, b)));
+  };
+  const auto low = hn::BitCast(wide, pairs(x, x + step)), high = hn::BitCast(wide, pairs(x + 2 * step, x + 3 * step));
+  return hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, low, high)),
+                 hn::BitCast(d, hn::InterleaveUpper(wide, low, high)));
+}
+
+/// In lane j the sum of x[j * step] ... x[j * step + 7].
+template <class D> HWY_INLINE hn::Vec<D> EightOfColumns(D d, const float* x, std::int64_t step) {
+  const auto first = FoursOfColumns(d, x, step);
+  if constexpr (hn::MaxLanes(D()) == 8) {
+    const auto second = FoursOfColumns(d, x + 4 * step, step);
+    return hn::Add(hn::ConcatLowerLower(d, second, first), hn::ConcatUpperUpper(d, second, first));
+  } else {
+    return hn::Add(first, FoursOfColumns(d, x + 4, step));
+  }
+}
+template <class D> HWY_INLINE hn::Vec<D> EightOfColumns(D d, const double* x, std::int64_t step) {
+  const auto pairs = [d](const double* at, const double* next) HWY_ATTR { // a0 + a1, b0 + b1
+    const auto a = hn::LoadU(d, at), b = hn::LoadU(d, next);
+    return hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+  };
+  const auto fours = [&](const double* at) HWY_ATTR {
+    const auto first = pairs(at, at + step);
+    if constexpr (hn::MaxLanes(D()) == 4) {
+      const auto second = pairs(at + 2 * step, at + 3 * step);
+      return hn::Add(hn::ConcatLowerLower(d, second, first), hn::ConcatUpperUpper(d, second, first));
+    } else {
+      return hn::Add(first, pairs(at + 2, at + 2 + step));
+    }
+  };
+  return hn::Add(fours(x), fours(x + 4));
+}
+#endif
+
+/// The sum of one column that lies along memory, as ColumnSums adds: `sum`, that of its first r numbers, and the rest.
+template <class T> T SumAlong(const T* x, std::int64_t rows, std::int64_t r, T sum) {
+  for (; r + 8 <= rows; r += 8) sum = r == 0 ? EightAlong(x) : sum + EightAlong(x + r);
+  if (r == rows) return sum;
+  T rest = x[r];
+  for (std::int64_t i = r + 1; i < rows; ++i) rest += x[i];
+  return r == 0 ? rest : sum + rest;
+}
+
+template <class T>
+void ColumnSumsAlong(const T* x, std::int64_t rows, std::int64_t step, std::int64_t columns, T* out) {
+  std::int64_t j = 0;
+  constexpr std::int64_t several = columns_at_once<T>;
+  if constexpr (several > 1) {
+    const hn::CappedTag<T, static_cast<std::size_t>(several)> d;
+    for (; rows >= 8 && j + several <= columns; j += several) {
+      const T* const at = x + j * step;
+      auto sum = EightOfColumns(d, at, step);
+      std::int64_t r = 8;
+      for (; r + 8 <= rows; r += 8) sum = hn::Add(sum, EightOfColumns(d, at + r, step));
+      hn::StoreU(sum, d, out + j);
+      for (std::int64_t k = 0; r < rows && k < several; ++k) out[j + k] = SumAlong(at + k * step, rows, r, out[j + k]);
+    }
+  }
+  for (; j < columns; ++j) out[j] = SumAlong(x + j * step, rows, 0, T{0});
+}
+
 double RowSumF32(const float* x, std::int64_t n, double before) { return BlockedSum(x, n, before); }
 double RowSumF64(const double* x, std::int64_t n, double before) { return BlockedSum(x, n, before); }
 void BlockSumsF32(const float* x, std::int64_t n, std::int64_t stride, std::int64_t rows, float* held, double* sums,
@@ -124,6 +202,12 @@ void BlockSumsF32(const float* x, std::int64_t n, std::int64_t stride, std::int6
 void BlockSumsF64(const double* x, std::int64_t n, std::int64_t stride, std::int64_t rows, double* held, double* sums,
                   std::int64_t step) {
   BlockSums(x, n, stride, rows, held, sums, step);
+}
+void ColumnSumsAlongF32(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+  ColumnSumsAlong(x, rows, step, columns, out);
+}
+void ColumnSumsAlongF64(const double* x, std::int64_t rows, std::int64_t step, std::int64_t columns, double* out) {
+  ColumnSumsAlong(x, rows, step, columns, out);
 }
 void ColumnSumsF32(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, float* out) {
   ColumnSums(x, rows, stride, columns, out);
@@ -143,6 +227,8 @@ HWY_EXPORT(RowSumF32);
 HWY_EXPORT(RowSumF64);
 HWY_EXPORT(BlockSumsF32);
 HWY_EXPORT(BlockSumsF64);
+HWY_EXPORT(ColumnSumsAlongF32);
+HWY_EXPORT(ColumnSumsAlongF64);
 HWY_EXPORT(ColumnSumsF32);
 HWY_EXPORT(ColumnSumsF64);
 
@@ -163,6 +249,14 @@ template <>
 void block_sums(const double* x, std::int64_t n, std::int64_t stride, std::int64_t rows, double* held, double* sums,
                 std::int64_t step) {
   HWY_DYNAMIC_DISPATCH(BlockSumsF64)(x, n, stride, rows, held, sums, step);
+}
+template <>
+void column_sums_along(const float* x, std::int64_t rows, std::int64_t step, std::int64_t columns, float* out) {
+  HWY_DYNAMIC_DISPATCH(ColumnSumsAlongF32)(x, rows, step, columns, out);
+}
+template <>
+void column_sums_along(const double* x, std::int64_t rows, std::int64_t step, std::int64_t columns, double* out) {
+  HWY_DYNAMIC_DISPATCH(ColumnSumsAlongF64)(x, rows, step, columns, out);
 }
 template <> void column_sums(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, float* out) {
   HWY_DYNAMIC_DISPATCH(ColumnSumsF32)(x, rows, stride, columns, out);

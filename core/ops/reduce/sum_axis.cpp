@@ -1,7 +1,6 @@
 #include "core/device/axes.h"
 #include "core/memory/scratch_pool.h"
 #include "core/ops/reduce/kernels.h"
-#include "core/simd/transpose.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
@@ -14,7 +13,8 @@ using Axes = device::Axes<1>;
 constexpr std::int64_t column_rows = 64;   // rows that one task adds up
 constexpr std::int64_t column_span = 2048; // columns of one task: its sums stay in the first cache
 constexpr std::int64_t copied_span = 128;  // the same where the columns are copied first
-constexpr std::int64_t turned_span = 16;   // and where they lie along memory: so many streams are read ahead
+constexpr std::int64_t turned_span = 8;    // and where they lie along memory: so many streams are read ahead
+constexpr std::int64_t turned_chunks = 32; // and so many times column_rows of each
 
 /// The axes [begin, end) of x.
 Axes axes_of(const Tensor& x, int begin, int end) {
@@ -140,13 +140,37 @@ void sum_rows_across(const T* x, const Axes& axes, int dense, std::int64_t outer
   });
 }
 
+/// The same as sum_column_chunks where columns lie along memory. There are columns, and they have numbers.
+template <class T> void sum_turned_chunks(const T* x, const Axes& outer, const Axes& extent, const Axes& inner, T* y) {
+  const std::int64_t step = inner.stride[0][inner.rank - 1], n = extent.count(), width = inner.count();
+  const std::int64_t chunks = parallel::chunks(n, column_rows), parts = parallel::chunks(chunks, turned_chunks);
+  const std::int64_t spans = parallel::chunks(width, turned_span),
+                     work = std::min(width, turned_span) * std::min(n, turned_chunks * column_rows);
+  parallel::for_each(
+      outer.count() * spans * parts, std::max<std::int64_t>(1, 16384 / work),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t task = begin; task < end; ++task) {
+          const std::int64_t o = task / parts / spans, column = task / parts % spans * turned_span;
+          const std::int64_t first = task % parts * turned_chunks, last = std::min(chunks, first + turned_chunks);
+          const T* const from = x + offset_at(outer, o);
+          for_each_run(from, inner, column, std::min(turned_span, width - column),
+                       [&](std::int64_t i, const T* at, std::int64_t m) {
+                         for (std::int64_t chunk = first; chunk < last; ++chunk)
+                           column_sums_along(at + chunk * column_rows, std::min(column_rows, n - chunk * column_rows),
+                                             step, m, y + (o * chunks + chunk) * width + column + i);
+                       });
+        }
+      });
+}
+
 /// y[o, c, i] = sum of the c-th 64 rows: the extent shrinks 64-fold. Columns that are not neighbours are copied first.
 template <class T> void sum_column_chunks(const T* x, const Axes& outer, const Axes& extent, const Axes& inner, T* y) {
+  if (extent.rank == 1 && is_dense(extent, 0) && extent.count() > 0 && inner.count() > 0)
+    return sum_turned_chunks(x, outer, extent, inner, y);
   const bool in_place = inner.rank == 1 && is_dense(inner, 0) && extent.rank <= 1;
-  const bool turned = extent.rank == 1 && is_dense(extent, 0);
   const std::int64_t step = inner.stride[0][inner.rank - 1];
   const std::int64_t n = extent.count(), width = inner.count();
-  const std::int64_t span = in_place ? column_span : turned ? turned_span : copied_span;
+  const std::int64_t span = in_place ? column_span : copied_span;
   const std::int64_t chunks = std::max<std::int64_t>(1, parallel::chunks(n, column_rows));
   const std::int64_t spans = parallel::chunks(width, span), tasks = outer.count() * chunks * spans;
   const std::int64_t work = std::min(n, column_rows) * std::min(width, span);
@@ -158,8 +182,7 @@ template <class T> void sum_column_chunks(const T* x, const Axes& outer, const A
     T* const held = reinterpret_cast<T*>(buffer.data());
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t o = task / spans / chunks;
-      const std::int64_t chunk = turned ? task % chunks : task / spans % chunks;
-      const std::int64_t column = (turned ? task / chunks % spans : task % spans) * span;
+      const std::int64_t chunk = task / spans % chunks, column = task % spans * span;
       const std::int64_t columns = std::min(span, width - column);
       const std::int64_t row = chunk * column_rows, rows = std::min(column_rows, n - row);
       const T* const first = x + offset_at(outer, o);
@@ -169,7 +192,6 @@ template <class T> void sum_column_chunks(const T* x, const Axes& outer, const A
         continue;
       }
       for_each_run(first, inner, column, columns, [&](std::int64_t i, const T* from, std::int64_t m) {
-        if (turned) return simd::transpose(from + row, step, held + i, columns, m, rows);
         for (std::int64_t r = 0; r < rows; ++r) {
           const T* const at = from + offset_at(extent, row + r);
           for (std::int64_t k = 0; k < m; ++k) held[r * columns + i + k] = at[k * step];
