@@ -114,6 +114,18 @@ void backward_on_device(const OpArgs& args, bool centred, std::span<Tensor> out)
   device::launch(x.device(), name, &device::Table::norm_backward, job);
 }
 
+Tensor beside(const Tensor& vector, const Tensor& x) {
+  Shape shape = {vector.numel()};
+  for (int axis = 2; axis < x.rank(); ++axis) shape.push_back(1);
+  return vector.reshape(shape);
+}
+
+std::vector<std::int64_t> other_axes(const Tensor& x) {
+  std::vector<std::int64_t> axes = {0};
+  for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
+  return axes;
+}
+
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes) {
   return std::max(parallel::grain_for_bytes(row_bytes), (rows + 63) / 64);
 }

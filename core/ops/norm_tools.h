@@ -28,6 +28,11 @@ void forward_on_device(const OpArgs& args, bool centred, const Tensor& gamma, co
 /// layer_norm, dbeta. The parameters' are empty unless the attribute `parameters` asks for them.
 void backward_on_device(const OpArgs& args, bool centred, std::span<Tensor> out);
 
+/// [C, 1, ...]: a vector of channels that broadcasts against x [N, C, ...].
+Tensor beside(const Tensor& vector, const Tensor& x);
+/// All axes of x but 1, that of the channels.
+std::vector<std::int64_t> other_axes(const Tensor& x);
+
 /// Rows of one chunk of a backward kernel. At most 64 chunks, so that the partial sums of parameters stay small beside
 /// x.
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t row_bytes);

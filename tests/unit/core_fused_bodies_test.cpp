@@ -188,6 +188,28 @@ TEST_CASE("rules in one pass: large and odd operands have the same gradients rec
   }
 }
 
+TEST_CASE("norms of channels and cosines: odd operands have the same values and gradients recorded and not") {
+  Draw draw;
+  for (int round = 0; round < 80; ++round) {
+    const DType dtype = round % 2 == 0 ? DType::f32 : DType::f64;
+    const std::int64_t groups = 1 + draw.below(3), channels = groups * (1 + draw.below(4));
+    const Tensor x = draw.normal({1 + draw.below(5), channels, 1 + draw.below(round % 16 == 0 ? 40000 : 300)}, dtype);
+    const auto of_channel = [&](bool given) { return given ? draw.normal({channels}, dtype) : Tensor(); };
+    const Tensor gamma = of_channel(draw.below(3) > 0), beta = of_channel(draw.below(3) > 0);
+    const double scales[] = {1.0, 1.0, 0.0, 1e-30, 1e30, 1e-9};
+    const Tensor a = affine(draw.normal(draw.shape(), dtype), scales[draw.below(6)], 0.0);
+    const Tensor b = affine(draw.normal(a.shape(), dtype), scales[draw.below(6)], 0.0);
+    const ReductionScope scope(draw.below(4) == 0 ? Reduction::exact : Reduction::fast);
+    CAPTURE(x.shape().str());
+    CAPTURE(a.shape().str());
+    const auto all = [&]() -> Outputs {
+      return {group_norm(x, groups, gamma, beta), instance_norm(x, gamma, beta), cosine_similarity(a, b, -1, 1e-8)};
+    };
+    CHECK(difference(all) == "");
+    CHECK(difference([&] { return gradients({x, gamma, beta, a, b}, 11, all); }) == "");
+  }
+}
+
 TEST_CASE("negative control: operations in another order have other bits") {
   Draw draw;
   const Tensor x = draw.normal({300, 300}, DType::f32), a = draw.normal({300, 300}, DType::f32);

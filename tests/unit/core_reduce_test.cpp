@@ -3,6 +3,8 @@
 #include "core/call.h"
 #include "core/ops.h"
 #include "core/ops/list.h"
+#include "core/ops/reduce/chains.h"
+#include "core/ops/reduce/rows.h"
 #include "core/threads/parallel.h"
 
 #include <cmath>
@@ -105,6 +107,18 @@ TEST_CASE("sum and mean take any axes") {
   CHECK(std::isnan(eg::mean(Tensor::zeros({0})).item()));
   CHECK(eg::relative_error(eg::sum_to(x, {5, 1}), eg::sum(x, {0, 1, 3}).reshape({5, 1})) < 1e-14);
   CHECK(eg::same_bits(eg::sum_to(x, x.shape()), x));
+}
+
+TEST_CASE_TEMPLATE("eight chains in vectors have the bits of the loop", T, float, double) {
+  const Tensor x = eg::random_normal({200}, {3, 9}, 0.5, 1.0, eg::dtype_of<T>);
+  for (std::int64_t begin : {0, 1, 3})
+    for (std::int64_t n = 0; n <= 190; ++n) {
+      const T* const from = x.data<T>() + begin;
+      const auto term = [from](std::int64_t i) { return static_cast<double>(from[i]); };
+      CHECK(eg::reduce::row_chains_sum(from, n) == eg::reduce::chains_sum(0, n, term));
+    }
+  const T large[] = {T(1), T(1e18), T(1), T(-1e18), T(3)}; // from first to last: 3
+  CHECK(eg::reduce::row_chains_sum(large, 5) == 5.0);
 }
 
 TEST_CASE("sums of views have the bits of the packed tensor") {

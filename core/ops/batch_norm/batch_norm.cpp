@@ -23,12 +23,6 @@ void check(const OpArgs& args, std::initializer_list<std::size_t> parameters) {
   norm_tools::check_eps(args);
 }
 
-Tensor beside(const Tensor& vector, const Tensor& x) {
-  Shape shape = {vector.numel()};
-  for (int axis = 2; axis < x.rank(); ++axis) shape.push_back(1);
-  return vector.reshape(shape);
-}
-
 device::BatchNormJob device_job(const OpArgs& args) {
   const Channels extents(args.in[0].shape());
   device::BatchNormJob job{};
@@ -40,17 +34,13 @@ device::BatchNormJob device_job(const OpArgs& args) {
   return job;
 }
 
-std::vector<std::int64_t> other_axes(const Tensor& x) {
-  std::vector<std::int64_t> axes = {0};
-  for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
-  return axes;
-}
-
 } // namespace batch_norm_parts
 
 namespace {
 
 using namespace batch_norm_parts;
+using norm_tools::beside;
+using norm_tools::other_axes;
 
 std::vector<TensorSpec> infer(const OpArgs& args) {
   check(args, {1, 2});

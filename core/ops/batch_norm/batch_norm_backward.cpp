@@ -17,6 +17,8 @@ namespace eg {
 namespace {
 
 using namespace batch_norm_parts;
+using norm_tools::beside;
+using norm_tools::other_axes;
 
 std::vector<TensorSpec> infer(const OpArgs& args) {
   check(args, {1});

@@ -151,9 +151,5 @@ device::BatchNormJob device_job(const OpArgs& args);
 
 /// Checks x [N, C, ...] (input 0, with values in every channel), the parameters [C] among `parameters`, and eps.
 void check(const OpArgs& args, std::initializer_list<std::size_t> parameters);
-/// [C, 1, ...]: a vector of channels that broadcasts against x.
-Tensor beside(const Tensor& vector, const Tensor& x);
-/// All axes but 1.
-std::vector<std::int64_t> other_axes(const Tensor& x);
 
 } // namespace eg::batch_norm_parts

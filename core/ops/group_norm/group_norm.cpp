@@ -2,11 +2,13 @@
 // the channels of one group, then an affine map of each channel.
 
 #include "core/call.h"
+#include "core/memory/scratch_pool.h"
 #include "core/ops.h"
 #include "core/ops/layer_norm/kernels.h"
 #include "core/ops/list.h"
 #include "core/ops/norm_tools.h"
 #include "core/ops/pointwise/kernels.h"
+#include "core/ops/reduce/kernels.h"
 #include "core/reduction.h"
 #include "core/threads/parallel.h"
 
@@ -15,6 +17,9 @@
 
 namespace eg {
 namespace {
+
+using norm_tools::beside;
+using norm_tools::other_axes;
 
 /// Checks x [N, C, ...], gamma [C], beta [C] and eps.
 void check(const OpArgs& args) {
@@ -42,13 +47,10 @@ std::int64_t groups_of(const OpArgs& args) {
   return args.attrs.has("groups") ? args.attrs.integer("groups") : args.in[0].shape()[1];
 }
 
-Tensor beside(const Tensor& vector, const Tensor& x) {
-  Shape shape = {vector.numel()};
-  for (int axis = 2; axis < x.rank(); ++axis) shape.push_back(1);
-  return vector.reshape(shape);
-}
+/// x as rows of one group each.
+Tensor as_rows(const Tensor& x, std::int64_t rows) { return reshape(x, {rows, x.numel() / rows}); }
 
-/// The steps of body() for one row after another, while it is in a near cache.
+/// One group after another, while it is in a near cache: layer_norm of its row, then the affine map of each channel.
 template <class T> void run_rows(const OpArgs& args, std::int64_t rows, Tensor& y) {
   const Tensor x = packed(args.in[0]);
   const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{},
@@ -71,23 +73,106 @@ template <class T> void run_rows(const OpArgs& args, std::int64_t rows, Tensor& 
   });
 }
 
-std::vector<Tensor> body(const OpArgs& args) {
+void forward(const OpArgs& args, std::span<Tensor> out) {
   const Tensor& x = args.in[0];
-  Tensor y;
-  if (x.numel() > 0 && reduction() == Reduction::fast && may_fuse(args.in)) {
-    y = Tensor::empty(x.shape(), x.dtype());
-    visit_floating(x.dtype(), [&]<class T>() { run_rows<T>(args, x.shape()[0] * groups_of(args), y); });
-    return {y};
-  }
-  if (x.numel() == 0) { // the other extents may be too large to multiply
-    y = expand(x, x.shape());
-  } else {
-    const std::int64_t rows = x.shape()[0] * groups_of(args);
-    y = reshape(layer_norm(reshape(x, {rows, x.numel() / rows}), {}, {}, args.attrs.real("eps")), x.shape());
-  }
+  if (x.numel() == 0) return;
+  visit_floating(x.dtype(), [&]<class T>() { run_rows<T>(args, x.shape()[0] * groups_of(args), out[0]); });
+}
+
+/// The same made of operations: in exact mode, whose sums are those of layer_norm, and on devices.
+void composed_forward(const OpArgs& args, std::span<Tensor> out) {
+  const Tensor& x = args.in[0];
+  if (x.numel() == 0) return; // the other extents may be too large to multiply
+  Tensor y = layer_norm(as_rows(x, x.shape()[0] * groups_of(args)), {}, {}, args.attrs.real("eps"));
+  y = reshape(y, x.shape());
   if (args.given(1)) y = y * beside(args.in[1], x);
   if (args.given(2)) y = y + beside(args.in[2], x);
-  return {y};
+  assign(out[0], y);
+}
+
+/// The gradients in one pass, with the bits of rule()'s operations. Sums over the places of a channel are one row each
+/// there, so there are at least two channels, and places enough for a row but not for several pieces of it.
+template <class T> void gradient_rows(const VjpArgs& args, std::int64_t rows, Gradients& gradients) {
+  const Tensor x = packed(args.in[0]), g = packed(args.grad[0]);
+  const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
+  const AxisSplit split = split_at(x.shape(), 1);
+  const std::int64_t n = x.numel() / rows, channels_of_row = n / split.inner;
+  const auto times = pointwise::kernel<T>(pointwise::Binary::mul);
+  const auto eps = static_cast<T>(args.attrs.real("eps"));
+  Tensor dx = Tensor::empty(x.shape(), x.dtype());
+  Tensor of_gamma = Tensor::empty({split.outer, split.extent}, x.dtype()),
+         of_beta = Tensor::empty(of_gamma.shape(), x.dtype());
+  const T *const from = x.data<T>(), *const cotangent = g.data<T>();
+  T* const to = dx.mutable_data<T>();
+  T *const gamma_sums = of_gamma.mutable_data<T>(), *const beta_sums = of_beta.mutable_data<T>();
+  ScratchPool pool(rows, static_cast<std::size_t>(n) * sizeof(T));
+  parallel::for_each(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    const ScratchPool::Buffer buffer = pool.take();
+    T* const scratch = reinterpret_cast<T*>(buffer.data());
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T *const own = from + row * n, *const own_g = cotangent + row * n;
+      const auto for_each_channel = [&](auto f) {
+        for (std::int64_t k = 0; k < channels_of_row; ++k) f(k * split.inner, row * channels_of_row + k);
+      };
+      if (args.wants(0)) {
+        if (gamma.defined())
+          for_each_channel([&](std::int64_t at, std::int64_t channel) {
+            times(own_g + at, gamma.data<T>() + channel % split.extent, scratch + at, split.inner,
+                  pointwise::Steps::first);
+          });
+        layer_norm_kernels::run(norm_kernels::Backward<T>{own, nullptr, gamma.defined() ? scratch : own_g, to + row * n,
+                                                          nullptr, nullptr, 1, n, eps});
+      }
+      if (args.wants(1)) {
+        layer_norm_kernels::run(norm_kernels::Forward<T>{own, nullptr, nullptr, scratch, 1, n, eps});
+        times(own_g, scratch, scratch, n, pointwise::Steps::both);
+        for_each_channel([&](std::int64_t at, std::int64_t channel) {
+          gamma_sums[channel] = static_cast<T>(reduce::row_sum(scratch + at, split.inner));
+        });
+      }
+      if (args.wants(2))
+        for_each_channel([&](std::int64_t at, std::int64_t channel) {
+          beta_sums[channel] = static_cast<T>(reduce::row_sum(own_g + at, split.inner));
+        });
+    }
+  });
+  if (args.wants(0)) gradients[0] = dx;
+  if (args.wants(1)) gradients[1] = sum(of_gamma, {0});
+  if (args.wants(2)) gradients[2] = sum(of_beta, {0});
+}
+
+// With xh, layer_norm of the groups: dgamma and dbeta are the sums of g xh and of g over each channel, and dx is that
+// of layer_norm for the cotangent g gamma.
+Gradients rule(const VjpArgs& args) {
+  Gradients gradients(3);
+  if (!args.grad[0].defined()) return gradients;
+  const Tensor &x = args.in[0], &g = args.grad[0];
+  const Tensor gamma = args.given(1) ? args.in[1] : Tensor{};
+  const std::vector<std::int64_t> axes = other_axes(x);
+  if (x.numel() == 0) {
+    if (args.wants(0)) gradients[0] = g;
+    for (const std::size_t i : {1U, 2U})
+      if (args.wants(i)) gradients[i] = sum(g, axes);
+    return gradients;
+  }
+  const std::int64_t rows = x.shape()[0] * groups_of(args);
+  const std::int64_t places = x.numel() / (x.shape()[0] * x.shape()[1]);
+  const Tensor operands[] = {x, gamma, g};
+  if (reduction() == Reduction::fast && x.shape()[1] > 1 && places > 1 && places <= reduce::row_piece &&
+      may_fuse(operands)) {
+    visit_floating(x.dtype(), [&]<class T>() { gradient_rows<T>(args, rows, gradients); });
+    return gradients;
+  }
+  const double eps = args.attrs.real("eps");
+  if (args.wants(0)) {
+    const Tensor gh = gamma.defined() ? g * beside(gamma, x) : g;
+    gradients[0] = reshape(call(layer_norm_backward_op, {as_rows(x, rows), {}, as_rows(gh, rows)},
+                                {{"eps", eps}, {"parameters", false}})[0],
+                           x.shape());
+  }
+  if (args.wants(1)) gradients[1] = sum(g * reshape(layer_norm(as_rows(x, rows), {}, {}, eps), x.shape()), axes);
+  if (args.wants(2)) gradients[2] = sum(g, axes);
+  return gradients;
 }
 
 std::vector<Tensor> reference(const OpArgs& args) {
@@ -184,7 +269,11 @@ constinit const OpDef group_norm_op = row({
     .attributes = {required_attr("groups", AttrKind::integer, "a divisor of the number of channels"),
                    attr_real("eps", 1e-5, "added to the variance")},
     .infer = group_infer,
-    .body = body,
+    .cpu = forward,
+    .exact = composed_forward,
+    .cuda = composed_forward,
+    .saves = saves::in(0) | saves::in(1),
+    .vjp = rule,
     .rounding = {.mean = Rounding::Mean::in_type},
     .reference = reference,
     .samples = group_samples,
@@ -201,7 +290,11 @@ constinit const OpDef instance_norm_op = row({
     .inputs = {{"x"}, {"gamma", true}, {"beta", true}},
     .attributes = {attr_real("eps", 1e-5, "added to the variance")},
     .infer = instance_infer,
-    .body = body,
+    .cpu = forward,
+    .exact = composed_forward,
+    .cuda = composed_forward,
+    .saves = saves::in(0) | saves::in(1),
+    .vjp = rule,
     .rounding = {.mean = Rounding::Mean::in_type},
     .reference = reference,
     .samples = instance_samples,

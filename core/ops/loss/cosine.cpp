@@ -5,11 +5,18 @@
 #include "core/device/transfer.h"
 #include "core/ops/list.h"
 #include "core/ops/loss/parts.h"
+#include "core/ops/pointwise/kernels.h"
+#include "core/ops/reduce/kernels.h"
+#include "core/ops/reduce/row_norm.h"
+#include "core/reduction.h"
+#include "core/threads/parallel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <optional>
+#include <vector>
 
 namespace eg {
 namespace {
@@ -47,7 +54,50 @@ Direction direction(const Tensor& x, int axis, double eps) {
   return {scaled, longer / (length + affine(longer, -1.0, 1.0)) + shorter};
 }
 
+/// direction() of one row: writes `scaled`, returns the factor.
+template <class T> T direction_of_row(const T* x, std::int64_t n, double eps, T* scaled) {
+  const T largest = reduce::row_largest(x, n);
+  const T unit = largest > 0 && std::isfinite(largest) ? largest : T{1};
+  pointwise::kernel<T>(pointwise::Binary::div)(x, &unit, scaled, n, pointwise::Steps::first);
+  const T length = reduce::row_length(scaled, n);
+  const double wide_unit = static_cast<double>(unit);
+  if (largest == 0 || wide_unit * static_cast<double>(length) < eps)
+    return T{0} / (length + T{1}) + static_cast<T>(wide_unit * (1.0 / eps)); // as a tensor over a number
+  return T{1} / length;
+}
+
+/// cosine() of packed rows in one pass, with its bits. Nothing where it is recorded or exact, and for rows that are
+/// added up in several pieces.
+std::optional<Tensor> cosine_of_rows(const Tensor& a, const Tensor& b, double eps) {
+  const Tensor operands[] = {a, b};
+  const std::int64_t n = a.size(-1);
+  if (n == 0 || n > reduce::row_piece || reduction() == Reduction::exact || !may_fuse(operands)) return {};
+  const Tensor all[] = {packed(a), packed(b)};
+  const std::int64_t rows = a.numel() / n;
+  Tensor y = Tensor::empty(Shape(a.shape().dims().first(static_cast<std::size_t>(a.rank() - 1))), a.dtype());
+  visit_floating(a.dtype(), [&]<class T>() {
+    const T *const from_a = all[0].data<T>(), *const from_b = all[1].data<T>();
+    T* const to = y.mutable_data<T>();
+    const auto times = pointwise::kernel<T>(pointwise::Binary::mul);
+    const std::int64_t grain = parallel::grain_for_bytes(2 * n * static_cast<std::int64_t>(sizeof(T)));
+    parallel::for_each(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<T> scratch(static_cast<std::size_t>(2 * n));
+      T *const scaled_a = scratch.data(), *const scaled_b = scaled_a + n;
+      for (std::int64_t row = begin; row < end; ++row) {
+        const T factor_a = direction_of_row(from_a + row * n, n, eps, scaled_a);
+        const T factor_b = direction_of_row(from_b + row * n, n, eps, scaled_b);
+        times(scaled_b, &factor_b, scaled_b, n, pointwise::Steps::first);
+        times(scaled_a, scaled_b, scaled_b, n, pointwise::Steps::both);
+        to[row] = static_cast<T>(reduce::row_sum(scaled_b, n)) * factor_a;
+      }
+    });
+  });
+  return y;
+}
+
 Tensor cosine(const Tensor& a, const Tensor& b, int axis, double eps) {
+  if (axis + 1 == a.rank() && a.numel() > 0)
+    if (const auto y = cosine_of_rows(a, b, eps)) return *y;
   const Direction to_a = direction(a, axis, eps), to_b = direction(b, axis, eps);
   // Lines of zeros have the factor 1 / eps. That of b goes to its elements: 1 / eps^2 may be infinite, which meets
   // zeros in the gradient.

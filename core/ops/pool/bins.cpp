@@ -4,6 +4,7 @@
 #include "core/device/module.h"
 #include "core/exact/exact.h"
 #include "core/ops/pool/bin.h"
+#include "core/ops/reduce/rows.h"
 #include "core/ops/row_tools.h"
 #include "core/threads/parallel.h"
 
@@ -173,11 +174,12 @@ template <int several, class T> void means(const Grid& grid, const T* x, T* y) {
   });
 }
 
-/// The means of one plane whose bins are whole rows.
+/// The means of one plane whose bins are whole rows, with the bits of sum_of_rows.
 template <class T> void means_of_rows(const Grid& grid, const T* x, T* y) {
   const Bins& rows = grid.rows;
+  const std::int64_t width = grid.columns.extent;
   for (std::size_t i = 0; i < rows.begin.size(); ++i)
-    y[i] = static_cast<T>(sum_of_rows(x, rows.begin[i], rows.end[i], grid.columns.extent) /
+    y[i] = static_cast<T>(reduce::row_chains_sum(x + rows.begin[i] * width, (rows.end[i] - rows.begin[i]) * width) /
                           (rows.divisor[i] * grid.columns.divisor[0]));
 }
 } // namespace

@@ -4,6 +4,7 @@
 #include "core/ops/list.h"
 #include "core/ops/reduce/groups.h"
 #include "core/ops/reduce/on_device.h"
+#include "core/ops/reduce/row_norm.h"
 #include "core/ops/reduce/rows.h"
 
 #include <algorithm>
@@ -224,6 +225,17 @@ constinit const OpDef norm_op = row({
     .symmetries = axes_symmetries,
     .work = group_work<2>,
 });
+
+namespace reduce {
+
+template <class T> T row_length(const T* x, std::int64_t n) { return static_cast<T>(norm_of<TreeAdder>(x, n, 2.0)); }
+template <class T> T row_largest(const T* x, std::int64_t n) { return static_cast<T>(largest_size(x, n)); }
+template float row_length(const float*, std::int64_t);
+template double row_length(const double*, std::int64_t);
+template float row_largest(const float*, std::int64_t);
+template double row_largest(const double*, std::int64_t);
+
+} // namespace reduce
 
 Tensor norm(const Tensor& x, double p, const std::vector<std::int64_t>& axes, bool keepdim) {
   return call1(norm_op, {x}, {{"p", p}, {"axes", axes}, {"keepdim", keepdim}});

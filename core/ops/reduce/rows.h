@@ -23,6 +23,9 @@ template <class T> double row_exp_sum(const T* x, std::int64_t n, double shift);
 /// sum of x_i^2 in double: of floats every square is a number.
 template <class T> double row_squares(const T* x, std::int64_t n);
 
+/// chains_sum (chains.h) of x_i in double, with its bits.
+template <class T> double row_chains_sum(const T* x, std::int64_t n);
+
 /// y[c] = the largest (or smallest) of column c of `rows` >= 1 rows, as row_extreme; `stride` elements from row to row.
 template <class T>
 void column_extremes(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, bool largest, T* y);

@@ -126,6 +126,22 @@ template <class T> double RowSquares(const T* x, std::int64_t n) {
   return sum;
 }
 
+/// The eight chains are the lanes of vectors.
+template <class T> double RowChainsSum(const T* x, std::int64_t n) {
+  const hn::CappedTag<double, 4> d;
+  constexpr std::size_t vectors = 8 / hn::MaxLanes(d);
+  const std::size_t lanes = hn::Lanes(d);
+  hn::Vec<decltype(d)> sums[vectors];
+  for (auto& sum : sums) sum = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (std::size_t v = 0; v < vectors; ++v) sums[v] = hn::Add(sums[v], LoadWide(d, x + i + v * lanes));
+  double chains[8];
+  for (std::size_t v = 0; v < vectors; ++v) hn::StoreU(sums[v], d, chains + v * lanes);
+  for (std::int64_t c = 0; i + c < n; ++c) chains[c] += static_cast<double>(x[i + c]);
+  return ((chains[0] + chains[4]) + (chains[2] + chains[6])) + ((chains[1] + chains[5]) + (chains[3] + chains[7]));
+}
+
 /// y[c] = the best of y[c] and of `rows` rows: 1 to 4 at a time.
 template <bool largest, int rows, class T>
 HWY_INLINE void BetterRows(const T* HWY_RESTRICT x, std::int64_t stride, std::int64_t columns, T* HWY_RESTRICT y) {
@@ -167,6 +183,7 @@ void ColumnExtremes(const T* x, std::int64_t rows, std::int64_t stride, std::int
                               T* y) {                                                                                  \
     ColumnExtremes(x, rows, stride, columns, largest, y);                                                              \
   }                                                                                                                    \
+  double RowChainsSum##SUFFIX(const T* x, std::int64_t n) { return RowChainsSum(x, n); }                               \
   double RowExpSum##SUFFIX(const T* x, std::int64_t n, double shift) { return RowExpSum(x, n, shift); }                \
   double RowSquares##SUFFIX(const T* x, std::int64_t n) { return RowSquares(x, n); }
 EG_ROW_KERNELS(F32, float)
@@ -182,6 +199,8 @@ namespace eg {
 
 HWY_EXPORT(RowExtremeF32);
 HWY_EXPORT(RowExtremeF64);
+HWY_EXPORT(RowChainsSumF32);
+HWY_EXPORT(RowChainsSumF64);
 HWY_EXPORT(RowExpSumF32);
 HWY_EXPORT(RowExpSumF64);
 HWY_EXPORT(RowSquaresF32);
@@ -194,6 +213,9 @@ namespace reduce {
 #define EG_ROW_ENTRIES(SUFFIX, T)                                                                                      \
   template <> T row_extreme(const T* x, std::int64_t n, bool largest) {                                                \
     return HWY_DYNAMIC_DISPATCH(RowExtreme##SUFFIX)(x, n, largest);                                                    \
+  }                                                                                                                    \
+  template <> double row_chains_sum(const T* x, std::int64_t n) {                                                      \
+    return HWY_DYNAMIC_DISPATCH(RowChainsSum##SUFFIX)(x, n);                                                           \
   }                                                                                                                    \
   template <> double row_exp_sum(const T* x, std::int64_t n, double shift) {                                           \
     return HWY_DYNAMIC_DISPATCH(RowExpSum##SUFFIX)(x, n, shift);                                                       \
