@@ -7,6 +7,7 @@
 #include "core/ops/list.h"
 #include "core/ops/norm_tools.h"
 #include "core/ops/pointwise/kernels.h"
+#include "core/ops/pointwise/ternary.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -183,19 +184,16 @@ Tensor scaled_channels(const Tensor& any, const Tensor& mean, const Tensor& fact
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   const Channels extents(x.shape());
   visit_floating(x.dtype(), [&]<class T>() {
-    using pointwise::Binary;
-    const pointwise::BinaryKernel<T> steps[] = {pointwise::kernel<T>(Binary::sub), pointwise::kernel<T>(Binary::mul),
-                                                pointwise::kernel<T>(Binary::add)};
-    const std::size_t count = beta.defined() ? 3 : 2;
-    const T* const from = x.data<T>();
+    using pointwise::Ternary;
+    const auto f = pointwise::kernel<T>(beta.defined() ? Ternary::normalise_shift : Ternary::normalise);
+    const T *const from = x.data<T>(), *const means = of_channel[0].data<T>(), *const factors = of_channel[1].data<T>();
     T* const to = y.mutable_data<T>("batch_norm_inference");
     const std::int64_t grain = std::max<std::int64_t>(1, pointwise::chunk / std::max<std::int64_t>(extents.inner, 1));
     parallel::for_each(extents.samples * extents.channels, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t run = begin; run < end; ++run) {
-        T* const own = to + run * extents.inner;
-        for (std::size_t k = 0; k < count; ++k)
-          steps[k](k == 0 ? from + run * extents.inner : own, of_channel[k].data<T>() + run % extents.channels, own,
-                   extents.inner, pointwise::Steps::first);
+        const std::int64_t c = run % extents.channels, first = run * extents.inner;
+        const double shift = beta.defined() ? static_cast<double>(of_channel[2].data<T>()[c]) : 0.0;
+        f({from + first, true}, {means + c, false}, {factors + c, false}, to + first, extents.inner, shift);
       }
     });
   });

@@ -8,6 +8,7 @@
 #include "core/ops/list.h"
 #include "core/ops/norm_tools.h"
 #include "core/ops/pointwise/kernels.h"
+#include "core/ops/pointwise/ternary.h"
 #include "core/ops/reduce/kernels.h"
 #include "core/reduction.h"
 #include "core/threads/parallel.h"
@@ -58,6 +59,7 @@ template <class T> void run_rows(const OpArgs& args, std::int64_t rows, Tensor& 
   const AxisSplit split = split_at(x.shape(), 1);
   const std::int64_t n = x.numel() / rows;
   const auto times = pointwise::kernel<T>(pointwise::Binary::mul), plus = pointwise::kernel<T>(pointwise::Binary::add);
+  const auto both = pointwise::kernel<T>(pointwise::Ternary::add_product);
   const auto eps = static_cast<T>(args.attrs.real("eps"));
   const T* const from = x.data<T>();
   T* const to = y.mutable_data<T>(args.op.name.data());
@@ -67,8 +69,13 @@ template <class T> void run_rows(const OpArgs& args, std::int64_t rows, Tensor& 
         norm_kernels::Forward<T>{from + begin * n, nullptr, nullptr, to + begin * n, end - begin, n, eps});
     for (std::int64_t at = begin * n; at < end * n; at += split.inner) {
       const std::int64_t channel = at / split.inner % split.extent;
-      if (gamma.defined()) times(to + at, gamma.data<T>() + channel, to + at, split.inner, pointwise::Steps::first);
-      if (beta.defined()) plus(to + at, beta.data<T>() + channel, to + at, split.inner, pointwise::Steps::first);
+      if (gamma.defined() && beta.defined())
+        both({beta.data<T>() + channel, false}, {to + at, true}, {gamma.data<T>() + channel, false}, to + at,
+             split.inner, 0.0);
+      else if (gamma.defined())
+        times(to + at, gamma.data<T>() + channel, to + at, split.inner, pointwise::Steps::first);
+      else if (beta.defined())
+        plus(to + at, beta.data<T>() + channel, to + at, split.inner, pointwise::Steps::first);
     }
   });
 }

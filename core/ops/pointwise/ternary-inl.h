@@ -34,17 +34,32 @@ struct ScaledExp {
 // does so.
 
 struct AddProduct {
+  template <class D, class V> static HWY_INLINE V value(D, V x, V a, V b) { return hn::Add(x, hn::Mul(a, b)); }
+};
+struct AddScaledProduct {
   template <class D, class V> static HWY_INLINE V value(D d, V x, V a, V b, V p) {
     return hn::Add(x, MulAdd(d, hn::Mul(a, b), p, hn::Zero(d)));
   }
-  template <class D, class V> static HWY_INLINE V value(D, V x, V a, V b) { return hn::Add(x, hn::Mul(a, b)); }
 };
 
 struct AddQuotient {
+  template <class D, class V> static HWY_INLINE V value(D, V x, V a, V b) { return hn::Add(x, hn::Div(a, b)); }
+};
+struct AddScaledQuotient {
   template <class D, class V> static HWY_INLINE V value(D d, V x, V a, V b, V p) {
     return hn::Add(x, MulAdd(d, hn::Div(a, b), p, hn::Zero(d)));
   }
-  template <class D, class V> static HWY_INLINE V value(D, V x, V a, V b) { return hn::Add(x, hn::Div(a, b)); }
+};
+
+struct Normalise {
+  template <class D, class V> static HWY_INLINE V value(D, V x, V mean, V factor) {
+    return hn::Mul(hn::Sub(x, mean), factor);
+  }
+};
+struct NormaliseShift {
+  template <class D, class V> static HWY_INLINE V value(D, V x, V mean, V factor, V p) {
+    return hn::Add(hn::Mul(hn::Sub(x, mean), factor), p);
+  }
 };
 
 struct LeakyReluGradient {

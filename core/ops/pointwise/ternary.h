@@ -17,7 +17,8 @@ template <class T> struct Operand {
   bool steps;
 };
 
-/// y[i] = f(a[i], b[i], c[i]) for i < n on the calling thread; p: the factor of those that have one.
+/// y[i] = f(a[i], b[i], c[i]) for i < n on the calling thread; p: the parameter of those that have one. y may be a, b
+/// or c.
 template <class T>
 using TernaryKernel = void (*)(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n, double p);
 
@@ -25,8 +26,12 @@ using TernaryKernel = void (*)(Operand<T> a, Operand<T> b, Operand<T> c, T* y, s
 enum class Ternary : std::uint8_t {
   lerp,                ///< a + w (b - a) for |w| < 1/2 and b - (1 - w) (b - a) otherwise: exact at both ends
   scaled_exp,          ///< g exp(x - s), 0 where s is -infinity; in double, rounded once
-  add_product,         ///< x + p (a b), with the bits of the operations in turn, as all that follow
-  add_quotient,        ///< x + p (a / b)
+  add_product,         ///< x + a b, with the bits of the operations in turn, as all that follow
+  add_scaled_product,  ///< x + p (a b)
+  add_quotient,        ///< x + a / b
+  add_scaled_quotient, ///< x + p (a / b)
+  normalise,           ///< (x - mean) factor
+  normalise_shift,     ///< (x - mean) factor + p
   leaky_relu_gradient, ///< (x, g, slope): g where x > 0, else slope g
   cube_gradient,       ///< (y, g, factor): factor g y^3
   logit_loss_gradient, ///< (x, t, g): g ((1 - t) s(x) - t s(-x)), s the sigmoid
@@ -36,11 +41,11 @@ enum class Ternary : std::uint8_t {
 template <class T> TernaryKernel<T> kernel(Ternary op);
 
 /// y = f(operands), broadcast to the shape of y, on all threads.
-void run(Ternary op, const std::array<Tensor, 3>& in, Tensor& y, double p = 1.0);
+void run(Ternary op, const std::array<Tensor, 3>& in, Tensor& y, double p = 0.0);
 
 /// The same in a new tensor of that shape, in place of operations with the same bits: nothing where the operands are of
 /// several types or may_fuse() says no.
-std::optional<Tensor> fused(Ternary op, const std::array<Tensor, 3>& in, const Shape& shape, double p = 1.0);
+std::optional<Tensor> fused(Ternary op, const std::array<Tensor, 3>& in, const Shape& shape, double p = 0.0);
 
 /// The same of the three inputs, on their device.
 void run_on_device(device::Ternary op, const OpArgs& args, Tensor& y);

@@ -45,61 +45,59 @@ template <class D, class V, class T> HWY_INLINE void StoreAs(D d, V v, T* to, st
   }
 }
 
-/// F::value of three vectors, and of the factor p where F has one and it is not 1.
-template <class F, bool scales, class D, class V> HWY_INLINE V ValueOf(D d, V a, V b, V c, V p) {
-  if constexpr (scales) {
+/// F::value of three vectors, and of the parameter p where F has one.
+template <class F, class D, class V> HWY_INLINE V ValueOf(D d, V a, V b, V c, [[maybe_unused]] V p) {
+  if constexpr (requires { F::value(d, a, b, c, p); }) {
     return F::value(d, a, b, c, p);
   } else {
     return F::value(d, a, b, c);
   }
 }
 
-template <class F, class E, Reduction r, bool scales, class T>
+template <class F, class E, Reduction r, class T>
 void RunTernary(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n, double p) {
   const TagOf<E, r> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, static_cast<E>(p));
+  const auto parameter = hn::Set(d, static_cast<E>(p));
+  const auto at = [&](std::int64_t i, std::size_t count) HWY_ATTR {
+    const auto value = ValueOf<F>(d, LoadAs(d, a, i, count), LoadAs(d, b, i, count), LoadAs(d, c, i, count), parameter);
+    StoreAs(d, value, y + i, count);
+  };
   std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const std::size_t all = hn::Lanes(d);
-    StoreAs(d, ValueOf<F, scales>(d, LoadAs(d, a, i, all), LoadAs(d, b, i, all), LoadAs(d, c, i, all), factor), y + i,
-            all);
-  }
-  if (i == n) return;
-  const auto rest = static_cast<std::size_t>(n - i);
-  StoreAs(d, ValueOf<F, scales>(d, LoadAs(d, a, i, rest), LoadAs(d, b, i, rest), LoadAs(d, c, i, rest), factor), y + i,
-          rest);
+  for (; i + lanes <= n; i += lanes) at(i, hn::Lanes(d));
+  if (i < n) at(i, static_cast<std::size_t>(n - i));
 }
 
 /// F on vectors of E, T itself or double.
-template <class F, class E, class T> struct Kernel {
-  template <Reduction r> static void run(Operand<T> a, Operand<T> b, Operand<T> c, T* y, std::int64_t n, double p) {
-    if constexpr (requires(TagOf<E, r> d, hn::Vec<TagOf<E, r>> v) { F::value(d, v, v, v, v); })
-      if (p != 1.0) return RunTernary<F, E, r, true>(a, b, c, y, n, p);
-    RunTernary<F, E, r, false>(a, b, c, y, n, p);
-  }
-  static TernaryKernel<T> of(Reduction r) {
-    return r == Reduction::exact ? &run<Reduction::exact> : &run<Reduction::fast>;
-  }
-};
+template <class F, class E, class T> TernaryKernel<T> KernelFor(Reduction r) {
+  return r == Reduction::exact ? &RunTernary<F, E, Reduction::exact, T> : &RunTernary<F, E, Reduction::fast, T>;
+}
 
 template <class T> TernaryKernel<T> KernelOf(Ternary op) {
   const Reduction r = reduction();
   switch (op) {
   case Ternary::lerp:
-    return Kernel<Lerp, T, T>::of(r);
+    return KernelFor<Lerp, T, T>(r);
   case Ternary::scaled_exp:
-    return Kernel<ScaledExp, double, T>::of(r);
+    return KernelFor<ScaledExp, double, T>(r);
   case Ternary::add_product:
-    return Kernel<AddProduct, T, T>::of(r);
+    return KernelFor<AddProduct, T, T>(r);
+  case Ternary::add_scaled_product:
+    return KernelFor<AddScaledProduct, T, T>(r);
   case Ternary::add_quotient:
-    return Kernel<AddQuotient, T, T>::of(r);
+    return KernelFor<AddQuotient, T, T>(r);
+  case Ternary::add_scaled_quotient:
+    return KernelFor<AddScaledQuotient, T, T>(r);
+  case Ternary::normalise:
+    return KernelFor<Normalise, T, T>(r);
+  case Ternary::normalise_shift:
+    return KernelFor<NormaliseShift, T, T>(r);
   case Ternary::leaky_relu_gradient:
-    return Kernel<LeakyReluGradient, T, T>::of(r);
+    return KernelFor<LeakyReluGradient, T, T>(r);
   case Ternary::cube_gradient:
-    return Kernel<CubeGradient, T, T>::of(r);
+    return KernelFor<CubeGradient, T, T>(r);
   case Ternary::logit_loss_gradient:
-    return Kernel<LogitLossGradient, T, T>::of(r);
+    return KernelFor<LogitLossGradient, T, T>(r);
   }
   return nullptr;
 }

@@ -1,6 +1,7 @@
 #include "core/device/axes.h"
 #include "core/memory/scratch_pool.h"
 #include "core/ops/reduce/kernels.h"
+#include "core/simd/every_other.h"
 #include "core/threads/parallel.h"
 
 #include <algorithm>
@@ -97,6 +98,8 @@ template <class T> double sum_of_runs(const T* x, const Axes& axes, std::int64_t
     for_each_run(x, axes, flat + begin, size, [&](std::int64_t i, const T* from, std::int64_t m) {
       if (m == size && step == 1)
         block = from;
+      else if (step == 2)
+        simd::every_other(from, m, held + i);
       else
         for (std::int64_t k = 0; k < m; ++k) held[i + k] = from[k * step];
     });

@@ -1,5 +1,6 @@
 #include "core/ops/views/strided_copy.h"
 #include "core/device/transfer.h"
+#include "core/simd/every_other.h"
 #include "core/simd/transpose.h"
 #include "core/threads/parallel.h"
 
@@ -101,6 +102,8 @@ template <class T> void fill_run(T* dst, const T* value, std::int64_t n) {
 }
 
 template <class T> void copy_run(T* dst, std::int64_t dst_step, const T* src, std::int64_t src_step, std::int64_t n) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (dst_step == 1 && src_step == 2) return simd::every_other(src, n, dst);
   if (dst_step == 1 && src_step == 1) {
     std::memcpy(dst, src, static_cast<std::size_t>(n) * sizeof(T));
   } else if (dst_step == 1 && src_step == 0) {

@@ -318,23 +318,25 @@ constinit const OpDef lerp_scalar_op = row({
     .work = elementwise_work<3>,
 });
 
-/// x + value (a b) or x + value (a / b).
-template <pointwise::Ternary op> std::vector<Tensor> addc_body(const OpArgs& args) {
+/// x + value of_two(a, b) by `unscaled` where value is 1, else by `scaled`.
+template <pointwise::Ternary unscaled, pointwise::Ternary scaled, Tensor of_two(const Tensor&, const Tensor&)>
+std::vector<Tensor> addc_body(const OpArgs& args) {
   const Tensor &x = args.in[0], &a = args.in[1], &b = args.in[2];
   const double value = args.attrs.real("value");
-  if (const auto y = pointwise::fused(op, {x, a, b}, shape_of_all(args), value)) return {*y};
-  const Tensor of_two = op == pointwise::Ternary::add_product ? mul(a, b) : div(a, b);
-  return {add(x, value == 1.0 ? of_two : affine(of_two, value, 0.0))};
+  if (const auto y = pointwise::fused(value == 1.0 ? unscaled : scaled, {x, a, b}, shape_of_all(args), value))
+    return {*y};
+  const Tensor term = of_two(a, b);
+  return {add(x, value == 1.0 ? term : affine(term, value, 0.0))};
 }
 
-#define EG_ADDC_ROW(NAME, MATH, OP, REFERENCE, THIRD)                                                                  \
+#define EG_ADDC_ROW(NAME, MATH, TERM, OF_TWO, REFERENCE, THIRD)                                                        \
   constinit const OpDef NAME##_op = row({                                                                              \
       .name = #NAME,                                                                                                   \
       .math = MATH,                                                                                                    \
       .inputs = {{"x"}, {"a"}, {"b"}},                                                                                 \
       .attributes = {factor_attr},                                                                                     \
       .infer = infer_floating,                                                                                         \
-      .body = addc_body<pointwise::Ternary::OP>,                                                                       \
+      .body = addc_body<pointwise::Ternary::add_##TERM, pointwise::Ternary::add_scaled_##TERM, OF_TWO>,                \
       .reference =                                                                                                     \
           [](const OpArgs& args) {                                                                                     \
             const double v = args.attrs.real("value");                                                                 \
@@ -352,8 +354,8 @@ template <pointwise::Ternary op> std::vector<Tensor> addc_body(const OpArgs& arg
     return call1(NAME##_op, {x, a, b}, {{"value", value}});                                                            \
   }
 
-EG_ADDC_ROW(addcmul, "y = x + value a b", add_product, x + v * a * b, number)
-EG_ADDC_ROW(addcdiv, "y = x + value a / b", add_quotient, x + v * (a / b), off_zero)
+EG_ADDC_ROW(addcmul, "y = x + value a b", product, mul, x + v * a * b, number)
+EG_ADDC_ROW(addcdiv, "y = x + value a / b", quotient, div, x + v * (a / b), off_zero)
 
 Tensor where(const Tensor& cond, const Tensor& a, const Tensor& b) { return call1(where_op, {cond, a, b}); }
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
