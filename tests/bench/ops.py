@@ -445,6 +445,44 @@ def further():
          lambda x, g, b: F.layer_norm(x, x.shape[-1:], g, b))
 
 
+def vit_weights(depth, width, tokens):
+    """The image, then patch embedding, class token and positions, 12 tensors a block, the last norm and the head."""
+    scaled = lambda *shape: 0.02 * torch.randn(*shape)
+    made = [torch.randn(1, 3, 224, 224), scaled(width, 3, 16, 16), scaled(width), scaled(1, 1, width), scaled(1, tokens, width)]
+    for _ in range(depth):
+        for shape in ((3 * width, width), (width, width), (4 * width, width), (width, 4 * width)):
+            made += [scaled(*shape), scaled(shape[0])]
+        made += [torch.rand(width) + 0.5, scaled(width), torch.rand(width) + 0.5, scaled(width)]
+    return made + [torch.rand(width) + 0.5, scaled(width), scaled(1000, width), scaled(1000)]
+
+
+def vit(x, conv2d, concat, norm, linear, attend, feed_forward):
+    """Logits [1, 1000] of a pre-norm ViT with patches of 16 (Dosovitskiy et al., 2021) by the given functions."""
+    image, patch, patch_bias, cls, positions, *blocks = x
+    width = patch.shape[0]
+    tokens = conv2d(image, patch, patch_bias, stride=16).reshape(1, width, -1).transpose(1, 2)
+    y = concat([cls, tokens], 1) + positions
+    while len(blocks) > 4:
+        qkv, qkv_bias, out, out_bias, up, up_bias, down, down_bias, g1, b1, g2, b2, *blocks = blocks
+        y = y + linear(attend(linear(norm(y, g1, b1), qkv, qkv_bias)), out, out_bias)
+        y = y + linear(feed_forward(norm(y, g2, b2), up, up_bias), down, down_bias)
+    gamma, beta, head, head_bias = blocks
+    return linear(norm(y, gamma, beta)[:, 0], head, head_bias)
+
+
+def larger():
+    """Long contexts, and a ViT-B/16 on one image."""
+    for causal in (False, True):
+        for t in (1024, 2048, 4096, 8192):
+            both(f"sdpa H=12 T={t}{' causal' * causal}", normal(*[(1, 12, t, 64)] * 3),
+                 lambda *x, causal=causal: O.scaled_dot_product_attention(*x, causal=causal),
+                 lambda *x, causal=causal: F.scaled_dot_product_attention(*x, is_causal=causal))
+    forward("ViT-B/16, one image of 224x224", lambda: vit_weights(12, 768, 197),
+            lambda *x: vit(x, O.conv2d, O.concat, O.layer_norm, O.linear, lambda qkv: O.attention_qkv(qkv, heads=12), O.linear_gelu),
+            lambda *x: vit(x, F.conv2d, torch.cat, lambda y, g, b: F.layer_norm(y, y.shape[-1:], g, b), F.linear,
+                           lambda qkv: packed_attention(qkv, 12, False), lambda y, w, b: F.gelu(F.linear(y, w, b))))
+
+
 # --- measuring ---
 
 
@@ -526,7 +564,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="turns of each library (default 5)")
     parser.add_argument("--threads", default="2", help="numbers of threads, with commas (default 2)")
     parser.add_argument("--only", default="", metavar="REGEX", help="the cases whose name it is found in")
-    parser.add_argument("--further", action="store_true", help="40 other calls instead of the 485")
+    parser.add_argument("--further", action="store_true", help="40 other calls instead of the 486")
+    parser.add_argument("--larger", action="store_true", help="long contexts and a ViT-B/16 instead of the 486")
     parser.add_argument("--slice", type=float, default=0.02, metavar="S", help="seconds of one turn (default 0.02)")
     parser.add_argument("--budget", type=float, default=1.0, metavar="S", help="after so long three turns do (default 1)")
     parser.add_argument("--json", metavar="OUT", help="file that gets a line a case; cases that it has are not run again")
@@ -534,7 +573,7 @@ def main():
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     sections = [products, attention, normalisation, elementwise, losses, indices, broadcasting, reductions, orders, copies, images, others]
-    for section in [further] if options.further else sections:
+    for section in [further] if options.further else [larger] if options.larger else sections:
         section()
     lines = saved(options.json) if options.json else []
     done = {(l["name"], l["threads"]) for l in lines}
