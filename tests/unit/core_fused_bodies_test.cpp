@@ -49,7 +49,7 @@ struct Draw {
 
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); }
   Tensor normal(const Shape& shape, DType dtype) {
-    const Tensor x = random_normal(shape, RandomKey{1128, ++tag}).to(dtype);
+    Tensor x = random_normal(shape, RandomKey{1128, ++tag}).to(dtype);
     if (shape.rank() < 2 || below(3) > 0) return x;
     return x.transpose(0, 1).contiguous().transpose(0, 1); // not packed
   }

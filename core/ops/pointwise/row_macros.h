@@ -87,7 +87,10 @@ inline Tensor beside(const Tensor& x, const Tensor& g) {
         [[maybe_unused]] const Tensor &y = args.out[0], &g = args.grad[0];                                             \
         [[maybe_unused]] const Tensor a = beside(args.in[0], g), b = beside(args.in[1], g);                            \
         const auto wants = [&](std::size_t i) { return args.wants(i) && is_floating(args.in[i].dtype()); };            \
-        return {wants(0) ? RULE_A : Tensor(), wants(1) ? RULE_B : Tensor()};                                           \
+        Gradients gradients(2);                                                                                        \
+        if (wants(0)) gradients[0] = RULE_A;                                                                           \
+        if (wants(1)) gradients[1] = RULE_B;                                                                           \
+        return gradients;                                                                                              \
       },                                                                                                               \
       .zero_gradient = ZERO,                                                                                           \
       .reference = [](const OpArgs& args) -> std::vector<Tensor> {                                                     \
