@@ -112,8 +112,9 @@ template <class T> void gradient_rows(const VjpArgs& args, std::int64_t rows, Gr
   const T *const from = x.data<T>(), *const cotangent = g.data<T>();
   T* const to = dx.mutable_data<T>();
   T *const gamma_sums = of_gamma.mutable_data<T>(), *const beta_sums = of_beta.mutable_data<T>();
-  ScratchPool pool(rows, static_cast<std::size_t>(n) * sizeof(T));
-  parallel::for_each(rows, 1, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t grain = parallel::grain_for_bytes(n * static_cast<std::int64_t>(sizeof(T)));
+  ScratchPool pool(parallel::chunks(rows, grain), static_cast<std::size_t>(n) * sizeof(T));
+  parallel::for_each(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     const ScratchPool::Buffer buffer = pool.take();
     T* const scratch = reinterpret_cast<T*>(buffer.data());
     for (std::int64_t row = begin; row < end; ++row) {

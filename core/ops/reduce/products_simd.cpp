@@ -92,7 +92,7 @@ template <class T> struct Products {
     if constexpr (factors_at_once<T> == 1) note(TakePowers(d, v, exponent));
     chain = hn::Mul(chain, v);
     const auto power = TakePowers(d, chain, exponent);
-    if constexpr (factors_at_once < T >> 1) note(power); // 1 <= |chain| < 2: that of the factors, or twice
+    if constexpr (factors_at_once<T> != 1) note(power); // 1 <= |chain| < 2: that of the factors, or twice
   }
   HWY_INLINE void note(hn::Vec<D> power) {
     least = hn::Min(least, power);
