@@ -98,20 +98,25 @@ void composed_forward(const OpArgs& args, std::span<Tensor> out) {
 }
 
 /// The gradients in one pass, with the bits of rule()'s operations. Sums over the places of a channel are one row each
-/// there, so there are at least two channels, and places enough for a row but not for several pieces of it.
+/// there, so there are at least two channels, and places enough for a row but not for several pieces of it. Not for
+/// beta alone, whose gradient needs no x.
 template <class T> void gradient_rows(const VjpArgs& args, std::int64_t rows, Gradients& gradients) {
+  const bool of_x = args.wants(0), of_gamma = args.wants(1), of_beta = args.wants(2);
   const Tensor x = packed(args.in[0]), g = packed(args.grad[0]);
   const Tensor gamma = args.given(1) ? packed(args.in[1]) : Tensor{};
   const AxisSplit split = split_at(x.shape(), 1);
   const std::int64_t n = x.numel() / rows, channels_of_row = n / split.inner;
   const auto times = pointwise::kernel<T>(pointwise::Binary::mul);
   const auto eps = static_cast<T>(args.attrs.real("eps"));
-  Tensor dx = Tensor::empty(x.shape(), x.dtype());
-  Tensor of_gamma = Tensor::empty({split.outer, split.extent}, x.dtype()),
-         of_beta = Tensor::empty(of_gamma.shape(), x.dtype());
+  const auto empty = [&](bool wanted, const Shape& shape) {
+    return wanted ? Tensor::empty(shape, x.dtype()) : Tensor{};
+  };
+  Tensor dx = empty(of_x, x.shape());
+  Tensor gammas = empty(of_gamma, {split.outer, split.extent}), betas = empty(of_beta, {split.outer, split.extent});
   const T *const from = x.data<T>(), *const cotangent = g.data<T>();
-  T* const to = dx.mutable_data<T>();
-  T *const gamma_sums = of_gamma.mutable_data<T>(), *const beta_sums = of_beta.mutable_data<T>();
+  T* const to = of_x ? dx.mutable_data<T>() : nullptr;
+  T* const gamma_sums = of_gamma ? gammas.mutable_data<T>() : nullptr;
+  T* const beta_sums = of_beta ? betas.mutable_data<T>() : nullptr;
   const std::int64_t grain = parallel::grain_for_bytes(n * static_cast<std::int64_t>(sizeof(T)));
   ScratchPool pool(parallel::chunks(rows, grain), static_cast<std::size_t>(n) * sizeof(T));
   parallel::for_each(rows, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -122,7 +127,7 @@ template <class T> void gradient_rows(const VjpArgs& args, std::int64_t rows, Gr
       const auto for_each_channel = [&](auto f) {
         for (std::int64_t k = 0; k < channels_of_row; ++k) f(k * split.inner, row * channels_of_row + k);
       };
-      if (args.wants(0)) {
+      if (of_x) {
         if (gamma.defined())
           for_each_channel([&](std::int64_t at, std::int64_t channel) {
             times(own_g + at, gamma.data<T>() + channel % split.extent, scratch + at, split.inner,
@@ -131,22 +136,22 @@ template <class T> void gradient_rows(const VjpArgs& args, std::int64_t rows, Gr
         layer_norm_kernels::run(norm_kernels::Backward<T>{own, nullptr, gamma.defined() ? scratch : own_g, to + row * n,
                                                           nullptr, nullptr, 1, n, eps});
       }
-      if (args.wants(1)) {
+      if (of_gamma) {
         layer_norm_kernels::run(norm_kernels::Forward<T>{own, nullptr, nullptr, scratch, 1, n, eps});
         times(own_g, scratch, scratch, n, pointwise::Steps::both);
         for_each_channel([&](std::int64_t at, std::int64_t channel) {
           gamma_sums[channel] = static_cast<T>(reduce::row_sum(scratch + at, split.inner));
         });
       }
-      if (args.wants(2))
+      if (of_beta)
         for_each_channel([&](std::int64_t at, std::int64_t channel) {
           beta_sums[channel] = static_cast<T>(reduce::row_sum(own_g + at, split.inner));
         });
     }
   });
-  if (args.wants(0)) gradients[0] = dx;
-  if (args.wants(1)) gradients[1] = sum(of_gamma, {0});
-  if (args.wants(2)) gradients[2] = sum(of_beta, {0});
+  gradients[0] = dx;
+  if (of_gamma) gradients[1] = sum(gammas, {0});
+  if (of_beta) gradients[2] = sum(betas, {0});
 }
 
 // With xh, layer_norm of the groups: dgamma and dbeta are the sums of g xh and of g over each channel, and dx is that
@@ -167,7 +172,7 @@ Gradients rule(const VjpArgs& args) {
   const std::int64_t places = x.numel() / (x.shape()[0] * x.shape()[1]);
   const Tensor operands[] = {x, gamma, g};
   if (reduction() == Reduction::fast && x.shape()[1] > 1 && places > 1 && places <= reduce::row_piece &&
-      may_fuse(operands)) {
+      (args.wants(0) || args.wants(1)) && may_fuse(operands)) {
     visit_floating(x.dtype(), [&]<class T>() { gradient_rows<T>(args, rows, gradients); });
     return gradients;
   }

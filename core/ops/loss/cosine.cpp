@@ -3,6 +3,7 @@
 // constant.
 
 #include "core/device/transfer.h"
+#include "core/memory/scratch_pool.h"
 #include "core/ops/list.h"
 #include "core/ops/loss/parts.h"
 #include "core/ops/pointwise/kernels.h"
@@ -16,7 +17,6 @@
 #include <fmt/format.h>
 #include <limits>
 #include <optional>
-#include <vector>
 
 namespace eg {
 namespace {
@@ -80,9 +80,10 @@ std::optional<Tensor> cosine_of_rows(const Tensor& a, const Tensor& b, double ep
     T* const to = y.mutable_data<T>();
     const auto times = pointwise::kernel<T>(pointwise::Binary::mul);
     const std::int64_t grain = parallel::grain_for_bytes(2 * n * static_cast<std::int64_t>(sizeof(T)));
+    ScratchPool pool(parallel::chunks(rows, grain), static_cast<std::size_t>(2 * n) * sizeof(T));
     parallel::for_each(rows, grain, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<T> scratch(static_cast<std::size_t>(2 * n));
-      T *const scaled_a = scratch.data(), *const scaled_b = scaled_a + n;
+      const ScratchPool::Buffer scratch = pool.take();
+      T *const scaled_a = reinterpret_cast<T*>(scratch.data()), *const scaled_b = scaled_a + n;
       for (std::int64_t row = begin; row < end; ++row) {
         const T factor_a = direction_of_row(from_a + row * n, n, eps, scaled_a);
         const T factor_b = direction_of_row(from_b + row * n, n, eps, scaled_b);

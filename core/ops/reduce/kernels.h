@@ -20,7 +20,7 @@ template <class T> double row_sum(const T* x, std::int64_t n, double before = 0.
 template <class T> void column_sums(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* out);
 
 /// The same of columns that lie along memory: out[j] = sum over r < rows of x[j * step + r], with the bits of
-/// column_sums.
+/// column_sums but for the sign of a NaN where two meet, which compilers choose.
 template <class T>
 void column_sums_along(const T* x, std::int64_t rows, std::int64_t step, std::int64_t columns, T* out);
 
