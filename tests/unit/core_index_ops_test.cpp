@@ -77,6 +77,20 @@ TEST_CASE("sums over repeated indices do not depend on the number of threads") {
   });
 }
 
+TEST_CASE("gradients of lookups have the bits of additions to zeros, in index order") {
+  for (const std::int64_t width : {1, 15, 16, 70}) { // few columns are added, many written
+    Tensor grad = random_normal({3, 400, width}, {3, 5});
+    for (std::int64_t i = 0; i < width; ++i) grad.mutable_data<float>()[i] = -0.0F;
+    const Tensor ids = random_integers({400}, {3, 6}, 0, 90);
+    const Tensor everywhere = ids.reshape({1, 400, 1}).expand({3, 400, width}).contiguous();
+    const Tensor added = scatter_add(Tensor::zeros({3, 97, width}), 1, everywhere, grad);
+    const Attrs attributes{{"axis", std::int64_t{1}}, {"extent", std::int64_t{97}}};
+    CHECK(same_bits(call1(index_select_backward_op, {grad, ids}, attributes), added));
+    const Tensor rows = call1(embedding_backward_op, {grad.select(0, 0), ids}, {{"rows", std::int64_t{97}}});
+    CHECK(same_bits(rows, added.select(0, 0)));
+  }
+}
+
 TEST_CASE("indices are checked before anything is written, and named") {
   const Tensor x = random_normal({4, 3}, {4, 1});
   CHECK_THROWS_WITH_AS(embedding(x, list({0, 4})),

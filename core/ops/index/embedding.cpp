@@ -102,8 +102,8 @@ template <bool exact> void backward_cpu(const OpArgs& a, std::span<Tensor> out) 
   const Tensor ids = a.in[1].contiguous();
   const Shape& table = out[0].shape();
   check_indices("embedding_backward", ids, table[0]);
-  fill_zeros(out[0]);
-  (exact ? add_rows_exact : add_rows)(grad.dtype(), move_of(ids, table[0], table[1]), grad.bytes(),
+  if (exact) fill_zeros(out[0]);
+  (exact ? add_rows_exact : sum_rows)(grad.dtype(), move_of(ids, table[0], table[1]), grad.bytes(),
                                       out[0].mutable_bytes("embedding_backward"));
 }
 

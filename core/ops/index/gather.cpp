@@ -189,7 +189,8 @@ constinit const OpDef gather_op = row({
     .cuda_same_bits = true,
     .saves = saves::in(1),
     .vjp = [](const VjpArgs& v) -> Gradients {
-      return {scatter_add(Tensor::zeros(v.in[0].shape(), v.grad[0].dtype()), axis_of(v), v.in[1], v.grad[0]), Tensor()};
+      const Tensor zero = Tensor::zeros({}, v.grad[0].dtype()); // expanded: the row writes the only copy
+      return {scatter_add(expand(zero, v.in[0].shape()), axis_of(v), v.in[1], v.grad[0]), Tensor()};
     },
     .reference = gather_reference,
     .samples = gather_samples,

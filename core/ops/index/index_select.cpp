@@ -106,8 +106,8 @@ template <bool exact> void backward_cpu(const OpArgs& a, std::span<Tensor> out) 
   const Tensor index = a.in[1].contiguous();
   const int axis = axis_of(a);
   check_indices("index_select_backward", index, out[0].shape()[axis]);
-  fill_zeros(out[0]);
-  (exact ? add_rows_exact : add_rows)(grad.dtype(), move_of(out[0].shape(), axis, index), grad.bytes(),
+  if (exact) fill_zeros(out[0]);
+  (exact ? add_rows_exact : sum_rows)(grad.dtype(), move_of(out[0].shape(), axis, index), grad.bytes(),
                                       out[0].mutable_bytes("index_select"));
 }
 

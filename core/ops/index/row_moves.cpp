@@ -2,6 +2,7 @@
 
 #include "core/base/function_ref.h"
 #include "core/exact/exact.h"
+#include "core/ops/views/strided_copy.h"
 #include "core/strided.h"
 #include "core/threads/parallel.h"
 
@@ -11,7 +12,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <numeric>
-#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -114,6 +115,25 @@ template <class F> void for_each_column_block(const RowMove& m, std::int64_t ele
   });
 }
 
+/// The numbers k of an index that all slices share, by target: those of target t are order[begins[t]] to
+/// order[begins[t + 1] - 1], in their own order.
+struct ByTarget {
+  std::vector<std::int64_t> begins, order;
+
+  explicit ByTarget(const RowMove& m)
+      : begins(static_cast<std::size_t>(m.extent) + 1), order(static_cast<std::size_t>(m.count)) {
+    for (std::int64_t k = 0; k < m.count; ++k) ++begins[static_cast<std::size_t>(m.index[k]) + 1];
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    std::vector<std::int64_t> next(begins.begin(), begins.end() - 1);
+    for (std::int64_t k = 0; k < m.count; ++k)
+      order[static_cast<std::size_t>(next[static_cast<std::size_t>(m.index[k])]++)] = k;
+  }
+  std::span<const std::int64_t> of(std::int64_t target) const {
+    const auto* begin = begins.data() + target;
+    return std::span(order).subspan(static_cast<std::size_t>(begin[0]), static_cast<std::size_t>(begin[1] - begin[0]));
+  }
+};
+
 } // namespace
 
 void take_rows(DType dtype, const RowMove& m, const std::byte* x, std::byte* y) {
@@ -137,6 +157,34 @@ void add_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte*
         const T* from = typed<T>(source) + (o * m.count + k) * m.inner;
         T* to = typed<T>(y) + (o * m.extent + index[k]) * m.inner;
         for (std::int64_t j = first; j < last; ++j) to[j] += from[j];
+      }
+    });
+  });
+}
+
+void sum_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
+  constexpr std::int64_t narrow = 16; // columns that are sooner added where they belong
+  if (m.outer * m.extent * m.inner == 0) return;
+  if (m.inner < narrow) {
+    alignas(8) const std::byte zero[8] = {};
+    strided_fill(dtype, {m.outer * m.extent * m.inner}, y, {1}, zero);
+    return add_rows(dtype, m, source, y);
+  }
+  const ByTarget by(m);
+  visit_addable(dtype, [&]<class T>() {
+    const std::int64_t grain = parallel::grain_for_bytes(m.inner * static_cast<std::int64_t>(sizeof(T)));
+    parallel::for_each(m.outer * m.extent, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        T* const to = typed<T>(y) + row * m.inner;
+        const T* const slice = typed<T>(source) + row / m.extent * m.count * m.inner;
+        const std::span<const std::int64_t> all = by.of(row % m.extent);
+        if (all.empty()) {
+          std::fill_n(to, m.inner, T(0));
+          continue;
+        }
+        for (std::int64_t j = 0; j < m.inner; ++j) to[j] = T(0) + slice[all[0] * m.inner + j]; // never -0
+        for (const std::int64_t k : all.subspan(1))
+          for (std::int64_t j = 0; j < m.inner; ++j) to[j] += slice[k * m.inner + j];
       }
     });
   });
@@ -173,20 +221,6 @@ void add_elements(DType dtype, const RowMove& m, const std::byte* source, std::b
 
 namespace {
 
-/// The numbers k in the order of their targets, and where those of each target begin.
-struct ByTarget {
-  std::vector<std::int64_t> order;
-  std::vector<std::int64_t> begins; // and where the last one's end
-
-  ByTarget(const std::int64_t* index, std::int64_t count) : order(static_cast<std::size_t>(count)) {
-    std::iota(order.begin(), order.end(), std::int64_t{0});
-    std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return index[a] < index[b]; });
-    for (std::size_t i = 0; i < order.size(); ++i)
-      if (i == 0 || index[order[i]] != index[order[i - 1]]) begins.push_back(static_cast<std::int64_t>(i));
-    begins.push_back(count);
-  }
-};
-
 /// The exact sums of columns of rows that lie apart: add() copies one of them, sums() empties it.
 template <class T> class GatheredSums {
 public:
@@ -217,11 +251,11 @@ template <class T>
 void add_columns_exactly(const RowMove& m, std::int64_t o, std::int64_t first, std::int64_t last, const ByTarget& by,
                          const T* source, T* y) {
   GatheredSums<T> sums(last - first);
-  for (std::size_t run = 0; run + 1 < by.begins.size(); ++run) {
-    const std::int64_t begin = by.begins[run], end = by.begins[run + 1];
-    for (std::int64_t i = begin; i < end; ++i)
-      sums.add(source + (o * m.count + by.order[static_cast<std::size_t>(i)]) * m.inner + first);
-    sums.sums(y + (o * m.extent + m.index_of(o)[by.order[static_cast<std::size_t>(begin)]]) * m.inner + first);
+  for (std::int64_t target = 0; target < m.extent; ++target) {
+    const std::span<const std::int64_t> all = by.of(target);
+    if (all.empty()) continue;
+    for (const std::int64_t k : all) sums.add(source + (o * m.count + k) * m.inner + first);
+    sums.sums(y + (o * m.extent + target) * m.inner + first);
   }
 }
 
@@ -230,14 +264,10 @@ void add_columns_exactly(const RowMove& m, std::int64_t o, std::int64_t first, s
 void add_rows_exact(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
   if (!is_floating(dtype)) return add_rows(dtype, m, source, y); // integers add up exactly as they are
   if (m.outer * m.count * m.inner == 0) return;
-  std::optional<ByTarget> shared;
-  if (m.shared) shared.emplace(m.index, m.count);
+  const ByTarget by(m);
   visit_floating(dtype, [&]<class T>() {
     for_each_column_block(m, sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
-      if (shared)
-        add_columns_exactly(m, o, first, last, *shared, typed<T>(source), typed<T>(y));
-      else
-        add_columns_exactly(m, o, first, last, ByTarget(m.index_of(o), m.count), typed<T>(source), typed<T>(y));
+      add_columns_exactly(m, o, first, last, by, typed<T>(source), typed<T>(y));
     });
   });
 }

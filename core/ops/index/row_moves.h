@@ -30,7 +30,11 @@ void take_rows(DType dtype, const RowMove& move, const std::byte* x, std::byte* 
 /// share out slices and columns, so the order of a sum never depends on them.
 void add_rows(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
 
-/// The same with sums that do not depend on the order of k; what y held counts as a term.
+/// y[o, t, :] = the sum of source[o, k, :] over the k whose index is t, in their order: all of y is written, and its
+/// bits are those of add_rows to zeros. All slices share the index.
+void sum_rows(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
+
+/// add_rows with sums that do not depend on the order of k; what y held counts as a term. All slices share the index.
 void add_rows_exact(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
 
 /// y[o, k, j] = x[o, index[o, k, j], j]; everything packed.
