@@ -155,8 +155,22 @@ TEST_CASE_TEMPLATE("Log of a sum of many exponentials, and its slopes", T, float
   for (std::int64_t row = 0; row < 2; ++row) {
     long double sum = 0;
     for (std::int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<long double>(x.data<T>()[row * n + i]));
-    CHECK(error_of(static_cast<double>(y.data<T>()[row]), static_cast<double>(std::log(sum))) < tolerance);
-    CHECK(down.data<T>()[row] == y.data<T>()[row]);
+    for (const T found : {y.data<T>()[row], down.data<T>()[row]})
+      CHECK(error_of(static_cast<double>(found), static_cast<double>(std::log(sum))) < tolerance);
+  }
+  Tensor wide = numbers<T>({2, 300, 1100}, false, 6); // columns beyond one block, rows beyond another
+  T* const of_wide = wide.template mutable_data<T>();
+  of_wide[7] = static_cast<T>(not_a_number);
+  of_wide[1100 + 9] = static_cast<T>(infinity);
+  of_wide[1100 + 11] = static_cast<T>(-infinity);
+  for (std::int64_t r = 0; r < 300; ++r) of_wide[r * 1100 + 1099] = static_cast<T>(-infinity);
+  const Tensor columns = logsumexp(wide, {1}), rows = logsumexp(wide.transpose(1, 2).contiguous(), {2});
+  CHECK(std::isnan(columns.data<T>()[7]));
+  CHECK(columns.data<T>()[9] == static_cast<T>(infinity));
+  CHECK(columns.data<T>()[1099] == static_cast<T>(-infinity));
+  for (std::int64_t c = 0; c < columns.numel(); ++c) {
+    const auto a = static_cast<double>(columns.data<T>()[c]), b = static_cast<double>(rows.data<T>()[c]);
+    CHECK((a == b || (std::isnan(a) && std::isnan(b)) || error_of(a, b) < tolerance));
   }
   for (const double odd : {not_a_number, infinity, -infinity}) {
     const double found = logsumexp(Tensor::full({70}, odd, dtype_of<T>)).item();

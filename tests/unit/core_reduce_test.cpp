@@ -25,6 +25,12 @@ template <class T> long double exact_sum(const Tensor& x, std::int64_t extent, s
   return sum;
 }
 
+template <class T> double chains_of(const T* x, std::int64_t n) {
+  double sum = -1;
+  eg::reduce::row_chains_sums(x, 1, n, n, &sum);
+  return sum;
+}
+
 /// Largest error of sum(x, {1}) in units of eps * (sum of |x|): the condition of the sum is taken out.
 template <class T> double sum_error(std::int64_t outer, std::int64_t extent, std::int64_t inner) {
   const Tensor x = eg::random_uniform({outer, extent, inner}, {1, 5}, 0.0, 1.0, eg::dtype_of<T>);
@@ -115,10 +121,14 @@ TEST_CASE_TEMPLATE("eight chains in vectors have the bits of the loop", T, float
     for (std::int64_t n = 0; n <= 190; ++n) {
       const T* const from = x.data<T>() + begin;
       const auto term = [from](std::int64_t i) { return static_cast<double>(from[i]); };
-      CHECK(eg::reduce::row_chains_sum(from, n) == eg::reduce::chains_sum(0, n, term));
+      CHECK(chains_of(from, n) == eg::reduce::chains_sum(0, n, term));
     }
+  const auto all = [&x](std::int64_t i) { return static_cast<double>(x.data<T>()[i]); };
+  double sums[3]; // of rows that overlap
+  eg::reduce::row_chains_sums(x.data<T>(), 3, 50, 40, sums);
+  for (std::int64_t r = 0; r < 3; ++r) CHECK(sums[r] == eg::reduce::chains_sum(40 * r, 40 * r + 50, all));
   const T large[] = {T(1), T(1e18), T(1), T(-1e18), T(3)}; // from first to last: 3
-  CHECK(eg::reduce::row_chains_sum(large, 5) == 5.0);
+  CHECK(chains_of(large, 5) == 5.0);
 }
 
 TEST_CASE("sums of views have the bits of the packed tensor") {
@@ -136,6 +146,8 @@ TEST_CASE("sums of views have the bits of the packed tensor") {
                             x.slice(2, 0, 77).slice(1, 0, 13).permute({2, 0, 1}),
                             x.slice(1, 3, 9).slice(2, 5, 700),
                             x.slice(1, 3, 4).expand({3, 40, 2100}),
+                            x.slice(1, 3, 4).slice(2, 0, 2048).expand({3, 40, 2048}),
+                            x.slice(1, 3, 4).slice(2, 0, 2048).expand({3, 5, 2048}).slice(0, 0, 3, 2),
                             x.slice(2, 3, 4).expand({3, 70, 1500}),
                             x.slice(2, 0, 0).permute({2, 1, 0})};
     for (const Tensor& view : views)
@@ -151,11 +163,12 @@ TEST_CASE("sums of views have the bits of the packed tensor") {
 TEST_CASE("sums are the same bits for any number of threads") {
   const Tensor x = eg::random_normal({1000, 2100}, {4, 9});
   eg::parallel::set_threads(1);
-  const Tensor columns = eg::sum(x, {0}), rows = eg::sum(x, {1}), all = eg::sum(x);
+  const Tensor columns = eg::sum(x, {0}), rows = eg::sum(x, {1}), all = eg::sum(x), turned = eg::sum(x.transpose());
   eg::parallel::set_threads(3);
   CHECK(eg::same_bits(eg::sum(x, {0}), columns));
   CHECK(eg::same_bits(eg::sum(x, {1}), rows));
   CHECK(eg::same_bits(eg::sum(x), all));
+  CHECK(eg::same_bits(eg::sum(x.transpose()), turned));
   eg::parallel::set_threads(0);
 }
 

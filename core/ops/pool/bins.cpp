@@ -174,13 +174,18 @@ template <int several, class T> void means(const Grid& grid, const T* x, T* y) {
   });
 }
 
-/// The means of one plane whose bins are whole rows, with the bits of sum_of_rows.
-template <class T> void means_of_rows(const Grid& grid, const T* x, T* y) {
+/// The means of so many planes whose bins are whole rows, with the bits of sum_of_rows.
+template <int several, class T> void means_of_rows(const Grid& grid, const T* x, T* y) {
   const Bins& rows = grid.rows;
-  const std::int64_t width = grid.columns.extent;
-  for (std::size_t i = 0; i < rows.begin.size(); ++i)
-    y[i] = static_cast<T>(reduce::row_chains_sum(x + rows.begin[i] * width, (rows.end[i] - rows.begin[i]) * width) /
-                          (rows.divisor[i] * grid.columns.divisor[0]));
+  const std::int64_t width = grid.columns.extent, outputs = rows.count();
+  double sums[several];
+  for (std::size_t i = 0; i < rows.begin.size(); ++i) {
+    reduce::row_chains_sums(x + rows.begin[i] * width, several, (rows.end[i] - rows.begin[i]) * width, grid.pixels(),
+                            sums);
+    for (int p = 0; p < several; ++p)
+      y[p * outputs + static_cast<std::int64_t>(i)] =
+          static_cast<T>(sums[p] / (rows.divisor[i] * grid.columns.divisor[0]));
+  }
 }
 } // namespace
 
@@ -190,9 +195,8 @@ template <class T> void mean(const Grid& grid, std::int64_t planes, const T* x, 
     function(grid, x + p * grid.pixels(), y + p * grid.outputs());
   };
   const auto body = [&](std::int64_t first) {
-    if (first + several <= planes && !grid.by_rows) return run(means<several, T>, first);
-    for (std::int64_t p = first; p < std::min(first + several, planes); ++p)
-      run(grid.by_rows ? means_of_rows<T> : means<1, T>, p);
+    if (first + several <= planes) return run(grid.by_rows ? means_of_rows<several, T> : means<several, T>, first);
+    for (std::int64_t p = first; p < planes; ++p) run(grid.by_rows ? means_of_rows<1, T> : means<1, T>, p);
   };
   each_plane(grid, planes, body, several);
 }

@@ -45,8 +45,9 @@ Groups groups_of(const Tensor& x, const Reduced& reduced);
 std::optional<AxisSplit> split_of(const Shape& x, const Reduced& reduced);
 
 /// f(outer, first column, columns) on all threads, for blocks of at most `width` of the columns of a split with inner
-/// axes.
+/// axes: of fewer, but 64, where threads would go without.
 template <class F> void for_each_block(const AxisSplit& s, std::int64_t width, std::size_t element, const F& f) {
+  while (width > 64 && s.outer * parallel::chunks(s.inner, width) < parallel::threads()) width /= 2;
   const std::int64_t blocks = parallel::chunks(s.inner, width);
   const std::int64_t bytes =
       std::max<std::int64_t>(1, s.extent * std::min(s.inner, width)) * static_cast<std::int64_t>(element);

@@ -24,8 +24,8 @@ template <class T> void column_sums(const T* x, std::int64_t rows, std::int64_t 
 template <class T>
 void column_sums_along(const T* x, std::int64_t rows, std::int64_t step, std::int64_t columns, T* out);
 
-/// Elements of the room that block_sums works in.
-inline constexpr std::int64_t block_sums_room = 16384;
+/// Bytes of the room that block_sums works in: half of a second-level cache.
+inline constexpr std::int64_t block_sums_room = 256 * 1024;
 
 /// sums[r * step] = row_sum of the n <= row_block numbers x[k * stride + r], r < rows, on the calling thread: rows side
 /// by side, for those whose neighbours in memory belong to other rows.

@@ -54,7 +54,7 @@ template <class T> double product_of_column(const T* x, std::int64_t n, std::int
 }
 
 template <class T> void products_of_columns(const T* x, const AxisSplit& s, T* y) {
-  constexpr std::int64_t width = 256;
+  constexpr std::int64_t width = 1024; // long streams are read ahead best
   for_each_block(s, width, sizeof(T), [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
     std::array<double, width> mantissa;
     std::array<std::int64_t, width> exponent;

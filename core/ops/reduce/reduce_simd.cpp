@@ -35,7 +35,7 @@ template <int terms, class T> HWY_INLINE void AddInOrder(const T* x, std::int64_
     for (int term = 0; term < terms; ++term) to[r] += x[term * stride + r];
 }
 
-/// held[lane * width + r]: what the lane of RowSum's four accumulators holds for row r. Few streams through memory,
+/// held[lane * wide + r]: what the lane of RowSum's four accumulators holds for row r. Few long streams through memory,
 /// each along the rows, are what the processor reads ahead best.
 template <class T>
 void BlockSums(const T* x, std::int64_t n, std::int64_t stride, std::int64_t rows, T* held, double* sums,
@@ -44,23 +44,23 @@ void BlockSums(const T* x, std::int64_t n, std::int64_t stride, std::int64_t row
   constexpr std::int64_t most = 4 * static_cast<std::int64_t>(hn::MaxLanes(d)), turned = 16;
   constexpr int terms = 8;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const std::int64_t all = 4 * lanes, width = reduce::block_sums_room / all;
+  const std::int64_t all = 4 * lanes, width = reduce::block_sums_room / (all * static_cast<std::int64_t>(sizeof(T)));
   const std::int64_t in_fours = n / all * all, in_ones = n / lanes * lanes;
   HWY_ALIGN T row[most * turned];
   for (std::int64_t first = 0; first < rows; first += width) {
     const std::int64_t wide = std::min(width, rows - first);
     const T* const from = x + first;
-    std::fill_n(held, all * width, T{0});
+    std::fill_n(held, all * wide, T{0});
     std::int64_t k = 0;
     for (; k + terms * all <= in_fours; k += terms * all)
       for (std::int64_t lane = 0; lane < all; ++lane)
-        AddInOrder<terms>(from + (k + lane) * stride, all * stride, wide, held + lane * width);
+        AddInOrder<terms>(from + (k + lane) * stride, all * stride, wide, held + lane * wide);
     for (; k < n; ++k) {
       const std::int64_t lane = k < in_fours ? k % all : k < in_ones ? k % lanes : lanes + k % lanes;
-      AddInOrder<1>(from + k * stride, 0, wide, held + lane * width);
+      AddInOrder<1>(from + k * stride, 0, wide, held + lane * wide);
     }
     for (std::int64_t r = 0; r < wide; ++r) {
-      if (r % turned == 0) simd::transpose<T>(held + r, width, row, all, all, std::min(turned, wide - r));
+      if (r % turned == 0) simd::transpose<T>(held + r, wide, row, all, all, std::min(turned, wide - r));
       sums[(first + r) * step] = static_cast<double>(RowSum(row + r % turned * all, static_cast<std::size_t>(all)));
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Reduces one packed row, or columns, on the calling thread, with vectors: the same bits at every address.
+// Reduces packed rows, or columns, on the calling thread, with vectors: the same bits at every address.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,11 +20,17 @@ template <class T> T extreme_of(const T* x, std::int64_t n, bool largest) {
 /// sum of exp(x_i - shift) in double.
 template <class T> double row_exp_sum(const T* x, std::int64_t n, double shift);
 
+/// sums[c] = sum of exp(x_rc - shifts[c]) in double over `rows` rows; `stride` elements from row to row.
+template <class T>
+void column_exp_sums(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, const double* shifts,
+                     double* sums);
+
 /// sum of x_i^2 in double: of floats every square is a number.
 template <class T> double row_squares(const T* x, std::int64_t n);
 
-/// chains_sum (chains.h) of x_i in double, with its bits.
-template <class T> double row_chains_sum(const T* x, std::int64_t n);
+/// sums[r] = chains_sum (chains.h) of the n elements x_ri in double, with its bits; `stride` elements from row to row.
+template <class T>
+void row_chains_sums(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, double* sums);
 
 /// y[c] = the largest (or smallest) of column c of `rows` >= 1 rows, as row_extreme; `stride` elements from row to row.
 template <class T>

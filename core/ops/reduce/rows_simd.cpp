@@ -9,6 +9,8 @@
 #define HWY_TARGET_INCLUDE "core/ops/reduce/rows_simd.cpp"
 #include "core/simd/lanes-inl.h"
 
+#include "core/ops/pointwise/rounded-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace eg::HWY_NAMESPACE {
 namespace {
@@ -73,6 +75,15 @@ template <class T> T RowExtreme(const T* x, std::int64_t n, bool largest) {
   return *std::find_if(x, x + n, [](T value) { return std::isnan(value); });
 }
 
+/// e^v; where v is of floats, to a relative error of 2^-40.
+template <class T, class D, class V> HWY_INLINE V ExpOf(D d, V v) {
+  if constexpr (sizeof(T) == 8) {
+    return Exp(d, v);
+  } else {
+    return detail::FloatPowerOfTwo(d, hn::Mul(v, detail::Constant(d, 1.4426950408889634074)));
+  }
+}
+
 /// Two accumulators, since a vector of exponentials has enough to overlap within itself.
 template <class T> double ExpSumBlock(const T* x, std::int64_t n, double shift) {
   const hn::ScalableTag<double> d;
@@ -81,12 +92,12 @@ template <class T> double ExpSumBlock(const T* x, std::int64_t n, double shift) 
   auto s0 = hn::Zero(d), s1 = hn::Zero(d);
   std::int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    s0 = hn::Add(s0, Exp(d, hn::Sub(LoadWide(d, x + i), offset)));
-    s1 = hn::Add(s1, Exp(d, hn::Sub(LoadWide(d, x + i + lanes), offset)));
+    s0 = hn::Add(s0, ExpOf<T>(d, hn::Sub(LoadWide(d, x + i), offset)));
+    s1 = hn::Add(s1, ExpOf<T>(d, hn::Sub(LoadWide(d, x + i + lanes), offset)));
   }
   for (; i < n; i += lanes) {
     const auto count = static_cast<std::size_t>(std::min(lanes, n - i));
-    const auto e = Exp(d, hn::Sub(LoadWideUpTo(d, x + i, count), offset));
+    const auto e = ExpOf<T>(d, hn::Sub(LoadWideUpTo(d, x + i, count), offset));
     s0 = hn::Add(s0, hn::IfThenElseZero(hn::FirstN(d, count), e));
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
@@ -97,6 +108,25 @@ template <class T> double RowExpSum(const T* x, std::int64_t n, double shift) {
   double sum = 0.0;
   for (std::int64_t i = 0; i < n; i += block) sum += ExpSumBlock(x + i, std::min(block, n - i), shift);
   return sum;
+}
+
+template <class T>
+void ColumnExpSums(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, const double* shifts,
+                   double* sums) {
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::fill_n(sums, columns, 0.0);
+  for (std::int64_t r = 0; r < rows; ++r, x += stride) {
+    std::int64_t c = 0;
+    for (; c + lanes <= columns; c += lanes) {
+      const auto e = ExpOf<T>(d, hn::Sub(LoadWide(d, x + c), hn::LoadU(d, shifts + c)));
+      hn::StoreU(hn::Add(hn::LoadU(d, sums + c), e), d, sums + c);
+    }
+    if (c == columns) continue;
+    const auto rest = static_cast<std::size_t>(columns - c);
+    const auto e = ExpOf<T>(d, hn::Sub(LoadWideUpTo(d, x + c, rest), LoadUpTo(d, shifts + c, rest)));
+    StoreUpTo(hn::Add(LoadUpTo(d, sums + c, rest), e), d, sums + c, rest);
+  }
 }
 
 template <class T> double SquaresBlock(const T* x, std::int64_t n) {
@@ -127,7 +157,7 @@ template <class T> double RowSquares(const T* x, std::int64_t n) {
 }
 
 /// The eight chains are the lanes of vectors.
-template <class T> double RowChainsSum(const T* x, std::int64_t n) {
+template <class T> HWY_INLINE double RowChainsSum(const T* x, std::int64_t n) {
   const hn::CappedTag<double, 4> d;
   constexpr std::size_t vectors = 8 / hn::MaxLanes(d);
   const std::size_t lanes = hn::Lanes(d);
@@ -140,6 +170,11 @@ template <class T> double RowChainsSum(const T* x, std::int64_t n) {
   for (std::size_t v = 0; v < vectors; ++v) hn::StoreU(sums[v], d, chains + v * lanes);
   for (std::int64_t c = 0; i + c < n; ++c) chains[c] += static_cast<double>(x[i + c]);
   return ((chains[0] + chains[4]) + (chains[2] + chains[6])) + ((chains[1] + chains[5]) + (chains[3] + chains[7]));
+}
+
+template <class T>
+void RowChainsSums(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, double* sums) {
+  for (std::int64_t r = 0; r < rows; ++r) sums[r] = RowChainsSum(x + r * stride, n);
 }
 
 /// y[c] = the best of y[c] and of `rows` rows: 1 to 4 at a time.
@@ -183,7 +218,13 @@ void ColumnExtremes(const T* x, std::int64_t rows, std::int64_t stride, std::int
                               T* y) {                                                                                  \
     ColumnExtremes(x, rows, stride, columns, largest, y);                                                              \
   }                                                                                                                    \
-  double RowChainsSum##SUFFIX(const T* x, std::int64_t n) { return RowChainsSum(x, n); }                               \
+  void RowChainsSums##SUFFIX(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, double* sums) {       \
+    RowChainsSums(x, rows, n, stride, sums);                                                                           \
+  }                                                                                                                    \
+  void ColumnExpSums##SUFFIX(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns,                 \
+                             const double* shifts, double* sums) {                                                     \
+    ColumnExpSums(x, rows, stride, columns, shifts, sums);                                                             \
+  }                                                                                                                    \
   double RowExpSum##SUFFIX(const T* x, std::int64_t n, double shift) { return RowExpSum(x, n, shift); }                \
   double RowSquares##SUFFIX(const T* x, std::int64_t n) { return RowSquares(x, n); }
 EG_ROW_KERNELS(F32, float)
@@ -199,10 +240,12 @@ namespace eg {
 
 HWY_EXPORT(RowExtremeF32);
 HWY_EXPORT(RowExtremeF64);
-HWY_EXPORT(RowChainsSumF32);
-HWY_EXPORT(RowChainsSumF64);
+HWY_EXPORT(RowChainsSumsF32);
+HWY_EXPORT(RowChainsSumsF64);
 HWY_EXPORT(RowExpSumF32);
 HWY_EXPORT(RowExpSumF64);
+HWY_EXPORT(ColumnExpSumsF32);
+HWY_EXPORT(ColumnExpSumsF64);
 HWY_EXPORT(RowSquaresF32);
 HWY_EXPORT(RowSquaresF64);
 HWY_EXPORT(ColumnExtremesF32);
@@ -214,11 +257,16 @@ namespace reduce {
   template <> T row_extreme(const T* x, std::int64_t n, bool largest) {                                                \
     return HWY_DYNAMIC_DISPATCH(RowExtreme##SUFFIX)(x, n, largest);                                                    \
   }                                                                                                                    \
-  template <> double row_chains_sum(const T* x, std::int64_t n) {                                                      \
-    return HWY_DYNAMIC_DISPATCH(RowChainsSum##SUFFIX)(x, n);                                                           \
+  template <> void row_chains_sums(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, double* sums) { \
+    HWY_DYNAMIC_DISPATCH(RowChainsSums##SUFFIX)(x, rows, n, stride, sums);                                             \
   }                                                                                                                    \
   template <> double row_exp_sum(const T* x, std::int64_t n, double shift) {                                           \
     return HWY_DYNAMIC_DISPATCH(RowExpSum##SUFFIX)(x, n, shift);                                                       \
+  }                                                                                                                    \
+  template <>                                                                                                          \
+  void column_exp_sums(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, const double* shifts, \
+                       double* sums) {                                                                                 \
+    HWY_DYNAMIC_DISPATCH(ColumnExpSums##SUFFIX)(x, rows, stride, columns, shifts, sums);                               \
   }                                                                                                                    \
   template <> double row_squares(const T* x, std::int64_t n) {                                                         \
     return HWY_DYNAMIC_DISPATCH(RowSquares##SUFFIX)(x, n);                                                             \

@@ -5,6 +5,7 @@
 #include "core/threads/parallel.h"
 
 #include <algorithm>
+#include <array>
 
 namespace eg::reduce {
 namespace {
@@ -87,10 +88,17 @@ void sum_rows(std::int64_t outer, std::int64_t n, double factor, T* y, const Sum
     y[row] = static_cast<T>(factor * row_sum(partial.data() + row * pieces, pieces));
 }
 
-/// row_sum of the elements from `flat` on. A block whose elements are not neighbours is copied.
+/// row_sum of the elements from `flat` on. A block whose elements are not neighbours is copied; of those that an
+/// expanded axis repeats, the last few are known.
 template <class T> double sum_of_runs(const T* x, const Axes& axes, std::int64_t flat, std::int64_t n) {
+  struct Known {
+    const T* block = nullptr;
+    std::int64_t size = 0;
+    double sum = 0;
+  };
   const std::int64_t step = axes.stride[0][axes.rank - 1];
   T held[row_block];
+  std::array<Known, 8> known;
   double sum = 0;
   for (std::int64_t begin = 0; begin < n; begin += row_block) {
     const std::int64_t size = std::min(row_block, n - begin);
@@ -103,7 +111,9 @@ template <class T> double sum_of_runs(const T* x, const Axes& axes, std::int64_t
       else
         for (std::int64_t k = 0; k < m; ++k) held[i + k] = from[k * step];
     });
-    sum += row_sum(block, size);
+    Known& last = known[static_cast<std::size_t>((begin / row_block) % std::ssize(known))];
+    if (block == held || block != last.block || size != last.size) last = {block, size, row_sum(block, size)};
+    sum += last.sum;
   }
   return sum;
 }
@@ -111,19 +121,21 @@ template <class T> double sum_of_runs(const T* x, const Axes& axes, std::int64_t
 /// Rows of n elements in memory side by side along the axis `dense`, no block of which goes beyond the last axis.
 template <class T>
 void sum_rows_across(const T* x, const Axes& axes, int dense, std::int64_t outer, std::int64_t n, double factor, T* y) {
-  constexpr std::int64_t width = 512; // rows of one task
   Axes before = axes, between;
   before.rank = dense;
   const int last = axes.rank - 1;
   append(between, axes, dense + 1, last);
   const std::int64_t rows = axes.extent[dense], length = axes.extent[last], stride = axes.stride[0][last];
-  const std::int64_t blocks = parallel::chunks(length, row_block), spans = parallel::chunks(rows, width);
+  const std::int64_t blocks = parallel::chunks(length, row_block);
   const std::int64_t inner = between.count(), step = inner * blocks;
+  std::int64_t width = 2048; // rows of one task: the longer their streams the better, but every thread needs tasks
+  while (width > 512 && before.count() * parallel::chunks(rows, width) * step < 2 * parallel::threads()) width /= 2;
+  const std::int64_t spans = parallel::chunks(rows, width);
   Tensor sums = Tensor::empty({before.count() * rows * step}, DType::f64);
   double* const to = sums.mutable_data<double>();
   const std::int64_t bytes = std::min(width, rows) * std::min(row_block, length) * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t tasks = before.count() * spans * step, grain = parallel::grain_for_bytes(bytes);
-  ScratchPool pool(parallel::chunks(tasks, grain), block_sums_room * sizeof(T));
+  ScratchPool pool(parallel::chunks(tasks, grain), block_sums_room);
   parallel::for_each(tasks, grain, [&](std::int64_t begin, std::int64_t end) {
     const ScratchPool::Buffer room = pool.take();
     for (std::int64_t task = begin; task < end; ++task) {
