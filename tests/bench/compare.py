@@ -6,6 +6,7 @@ this file.
     tests/bench/compare.py build/release/bin/equigrad --rounds 3 --core SKYLAKEX --core HASWELL
     tests/bench/compare.py build/release/bin/equigrad --case gpt2-decode --python ~/venv/bin/python --compile
     tests/bench/compare.py build/release/bin/equigrad --python ~/venv/bin/python --json out/compare.json
+    tests/bench/compare.py build/release/bin/equigrad --python ~/venv/bin/python --dtype bf16   # beside torch.autocast
 """
 
 import argparse
@@ -45,8 +46,8 @@ def peers_of(args):
 def measure(case, args, peers):
     """Every engine's results of one case, in turn, round after round; ours come first."""
     ours = [args.equigrad, "bench", "step", "--case", case, "--threads", str(args.threads), "--json", "-", "--quiet"]
-    ours += ["--seconds", str(args.seconds)]
-    theirs = [HERE / "peer_tuned.sh", "--case", case, "--threads", str(args.threads), "--steps", str(args.steps)]
+    ours += ["--seconds", str(args.seconds), "--dtype", args.dtype]
+    theirs = [HERE / "peer_tuned.sh", "--case", case, "--threads", str(args.threads), "--steps", str(args.steps), "--dtype", args.dtype]
     results = [[] for _ in range(1 + len(peers))]
     for _ in range(args.rounds):
         results[0].append(one(ours))
@@ -74,6 +75,7 @@ def main():
     parser.add_argument("--compile", action="store_true", help="those of --python compete compiled, too (torch.compile)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="bf16: products in bf16 beside torch.autocast")
     parser.add_argument("--cpu", action="store_true", help="processor time instead of time: for one thread on a busy machine")
     parser.add_argument("--steps", type=int, default=10, help="of the peer, each round")
     parser.add_argument("--seconds", type=float, default=3.0, help="of equigrad, each round")

@@ -96,11 +96,19 @@ def make_adam(parameters, kind, make=torch.optim.Adam):
     raise RuntimeError("no Adam")
 
 
+def prepare(model, args):
+    """The model's forward pass as the options want it: compiled, or in bf16 where torch.autocast takes it."""
+    forward = torch.compile(model) if args.compile else model
+    if args.dtype == "f32":
+        return forward
+    return torch.autocast(args.device, dtype=torch.bfloat16)(lambda *inputs: forward(*inputs))
+
+
 def vit_step(name, batch, args):
     """(run, parts, GFLOP, optimiser) of a ViT case, as peer_text.make."""
     case = CASES[name]
     model = Vit(**case)
-    forward = torch.compile(model) if args.compile else model
+    forward = prepare(model, args)
     if name == "vit-base":
         optimizer, kind = torch.optim.SGD(model.parameters(), lr=1e-3), "SGD"
     else:
@@ -110,7 +118,7 @@ def vit_step(name, batch, args):
 
     def run():
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(forward(images), labels).backward()
+        F.cross_entropy(forward(images).float(), labels).backward()
         optimizer.step()
 
     return run, 1, gflop(case, batch), kind
@@ -118,7 +126,7 @@ def vit_step(name, batch, args):
 
 def text_step(name, batch, args):
     kind = torch.optim.AdamW if name == "gpt2-small" else torch.optim.Adam
-    return peer_text.make(name, batch, lambda parameters: make_adam(parameters, args.adam, kind), args.compile)
+    return peer_text.make(name, batch, lambda parameters: make_adam(parameters, args.adam, kind), lambda model: prepare(model, args))
 
 
 def wall_ms(run):
@@ -154,7 +162,7 @@ def measure(name, args):
     ms = statistics.median(times)
     return {
         "bench": "step",
-        "engine": f"torch {torch.__version__}{' compiled' if args.compile else ''}, {kind}",
+        "engine": f"torch {torch.__version__}{' compiled' if args.compile else ''}{' bf16' if args.dtype == 'bf16' else ''}, {kind}",
         "case": name,
         "device": args.device,
         "threads": torch.get_num_threads(),
@@ -177,6 +185,7 @@ def main():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--adam", choices=("best", "plain"), default="best", help="best: fused, else foreach")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model (PyTorch 2)")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="bf16: the forward pass within torch.autocast")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: PyTorch 2, f32 without TF32, timed by events")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -1,6 +1,6 @@
 """BERT and GPT-2 as `equigrad bench step` times them, in plain PyTorch (1.13 or later) without dropout.
 
-make(name, batch, adam) gives (run, parts, gflop, kind of optimiser): what is timed, into how many parts its time is divided, its
+make(name, batch, adam, prepare) gives (run, parts, gflop, kind of optimiser): what is timed, into how many parts its time is divided, its
 matrix products in GFLOP a part.
 """
 
@@ -121,9 +121,9 @@ def products(sizes, tokens, keys):
     return tokens * sizes["layers"] * (4 * dim * dim + 2 * dim * sizes["mlp"] + 2 * keys * dim)
 
 
-def training(model, inputs, make_adam, compiled):
+def training(model, inputs, make_adam, prepare):
     optimizer, kind = make_adam(model.parameters())
-    forward = torch.compile(model) if compiled else model
+    forward = prepare(model)
 
     def run():
         optimizer.zero_grad(set_to_none=True)
@@ -133,24 +133,24 @@ def training(model, inputs, make_adam, compiled):
     return run, kind
 
 
-def inference(batch, compiled):
+def inference(batch, prepare):
     bert = Text(WORDS["bert"], causal=False, **BASE).eval()
     pool = nn.Linear(768, 768)
     ids = torch.randint(WORDS["bert"], (batch, BERT_TOKENS))
-    forward = torch.compile(bert) if compiled else bert
+    forward = prepare(bert)
 
     def run():
         with torch.no_grad():
-            torch.tanh(pool(forward(ids)[:, 0]))
+            torch.tanh(pool(forward(ids)[:, 0].float()))
 
     return run, 1, 2e-9 * products(BASE, batch * BERT_TOKENS, BERT_TOKENS), "inference"
 
 
-def decoding(batch, compiled):
+def decoding(batch, prepare):
     model = Gpt2().eval()
     shape = (batch, BASE["heads"], PROMPT + DECODED, BASE["dim"] // BASE["heads"])
     caches = [(torch.zeros(shape), torch.zeros(shape)) for _ in range(BASE["layers"])]
-    logits = torch.compile(model.logits) if compiled else model.logits
+    logits = prepare(model.logits)
     with torch.no_grad():
         model.logits(torch.randint(WORDS["gpt2"], (batch, PROMPT)), caches)
 
@@ -164,22 +164,22 @@ def decoding(batch, compiled):
     return run, DECODED, 2e-9 * batch * per_token, "decoding"
 
 
-def make(name, batch, make_adam, compiled):
+def make(name, batch, make_adam, prepare):
     if name == "bert-base-infer":
-        return inference(batch, compiled)
+        return inference(batch, prepare)
     if name == "gpt2-decode":
-        return decoding(batch, compiled)
+        return decoding(batch, prepare)
     if name == "gpt2-small":
         ids = torch.randint(WORDS["gpt2"], (2, batch, GPT2_TOKENS))
-        run, kind = training(Gpt2(), (ids[0], ids[1]), make_adam, compiled)
+        run, kind = training(Gpt2(), (ids[0], ids[1]), make_adam, prepare)
         work = products(BASE, batch * GPT2_TOKENS, GPT2_TOKENS) + batch * GPT2_TOKENS * BASE["dim"] * WORDS["gpt2"]
         return run, 1, 6e-9 * work, kind
     ids = torch.randint(WORDS["bert"], (batch, BERT_TOKENS))
     work = products(BERT_SMALL, batch * BERT_TOKENS, BERT_TOKENS)
     if name == "bert-small":
-        run, kind = training(Classifier(), (ids, torch.randint(2, (batch,))), make_adam, compiled)
+        run, kind = training(Classifier(), (ids, torch.randint(2, (batch,))), make_adam, prepare)
         return run, 1, 6e-9 * work, kind
     rows = torch.cat([torch.randperm(BERT_TOKENS)[:ASKED] + text * BERT_TOKENS for text in range(batch)])
     labels = torch.randint(WORDS["bert"], (batch * ASKED,))
-    run, kind = training(MaskedLm(), (ids, rows, labels), make_adam, compiled)
+    run, kind = training(MaskedLm(), (ids, rows, labels), make_adam, prepare)
     return run, 1, 6e-9 * (work + batch * ASKED * 256 * WORDS["bert"]), kind
