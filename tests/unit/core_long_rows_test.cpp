@@ -178,6 +178,80 @@ TEST_CASE_TEMPLATE("Log of a sum of many exponentials, and its slopes", T, float
   }
 }
 
+TEST_CASE_TEMPLATE("Long groups are reduced in pieces, with the same bits for any number of threads", T, float,
+                   double) {
+  const std::int64_t n = 200003; // pieces of 65536: three, and one that is shorter
+  Tensor x = numbers<T>({2, n}, false, 9);
+  T* const at = x.template mutable_data<T>();
+  for (std::int64_t i = 0; i < 2 * n; ++i)
+    at[i] = static_cast<T>(static_cast<double>(at[i]) + static_cast<double>(i % 7) / 32.0);
+  const std::int64_t last = n - 1; // of the shorter piece
+  at[last] = T(50);
+  const auto all = [&x] {
+    return std::vector<Tensor>{norm(x, 2.0, {1}), norm(x, 1.0, {1}), norm(x, infinity, {1}), var(x, {1}),
+                               amax(x, {1}),      amin(x, {1}),      logsumexp(x, {1}),      prod(x * 0.01 + 1.0, {1}),
+                               mean(x, {1}),      center(x, {1})};
+  };
+  parallel::set_threads(1);
+  const std::vector<Tensor> alone = all();
+  parallel::set_threads(3);
+  const std::vector<Tensor> shared = all();
+  parallel::set_threads(0);
+  for (std::size_t i = 0; i < alone.size(); ++i) CHECK(eg::same_bits(alone[i], shared[i]));
+
+  const double tolerance = sizeof(T) == 4 ? 2e-7 : 1e-14;
+  for (std::int64_t row = 0; row < 2; ++row) {
+    long double squares = 0, sizes = 0, sum = 0, exponentials = 0, logarithms = 0;
+    std::int64_t count = 0;
+    for (std::int64_t i = row * n; i < (row + 1) * n; ++i) {
+      const auto v = static_cast<long double>(at[i]);
+      squares += v * v;
+      sizes += std::abs(v);
+      sum += v;
+      exponentials += std::exp(v);
+      logarithms += std::log(static_cast<long double>(at[i] * static_cast<T>(0.01) + T(1)));
+      count += at[i] != T(0) ? 1 : 0;
+    }
+    const long double variance = (squares - sum * sum / n) / (n - 1);
+    const double expected[] = {static_cast<double>(std::sqrt(squares)),
+                               static_cast<double>(sizes),
+                               *std::max_element(at + row * n, at + (row + 1) * n),
+                               static_cast<double>(variance),
+                               *std::max_element(at + row * n, at + (row + 1) * n),
+                               *std::min_element(at + row * n, at + (row + 1) * n),
+                               static_cast<double>(std::log(exponentials))};
+    for (std::size_t i = 0; i < std::size(expected); ++i) {
+      CAPTURE(i);
+      CHECK(error_of(static_cast<double>(alone[i].template data<T>()[row]), expected[i]) < tolerance);
+    }
+    const auto product = static_cast<double>(std::log(static_cast<long double>(alone[7].template data<T>()[row])));
+    CHECK(std::abs(product - static_cast<double>(logarithms)) < (sizeof(T) == 4 ? 1e-6 : 1e-9));
+    CHECK(count_nonzero(x, {1}).template data<std::int64_t>()[row] == count);
+  }
+  at[last] = T(0);
+  CHECK(prod(x, {1}).template data<T>()[0] == T(0));
+  at[last] = static_cast<T>(not_a_number);
+  for (const Tensor& y :
+       {amax(x, {1}), amin(x, {1}), norm(x, 2.0, {1}), norm(x, infinity, {1}), logsumexp(x, {1}), prod(x, {1})}) {
+    CHECK(std::isnan(y.template data<T>()[0]));
+    CHECK_FALSE(std::isnan(y.template data<T>()[1]));
+  }
+}
+
+TEST_CASE("Long groups of whole numbers are added in pieces") {
+  const std::int64_t n = 200003;
+  const Tensor x = random_integers({n}, {5, 3}, -1000, 1001);
+  const std::int64_t expected = std::accumulate(x.data<std::int64_t>(), x.data<std::int64_t>() + n, std::int64_t{0});
+  CHECK(sum(x).data<std::int64_t>()[0] == expected);
+  CHECK(std::abs(mean(x).item() - static_cast<double>(expected) / static_cast<double>(n)) < 1e-5);
+  Tensor bits = Tensor::zeros({n}, DType::boolean);
+  CHECK_FALSE(any(bits).data<bool>()[0]);
+  bits.mutable_data<bool>()[n - 1] = true;
+  CHECK(any(bits).data<bool>()[0]);
+  CHECK_FALSE(all(bits).data<bool>()[0]);
+  CHECK(amax(bits).data<bool>()[0]);
+}
+
 TEST_CASE_TEMPLATE("Centred rows and columns have the mean 0 and keep their differences", T, float, double) {
   const Tensor x = numbers<T>({130, 301}, false, 11) + 1000.0;
   for (const std::int64_t axis : {0, 1}) {

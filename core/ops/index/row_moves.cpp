@@ -103,9 +103,12 @@ void take_wide_rows(const RowMove& m, std::size_t row_bytes, const std::byte* x,
 }
 
 /// f(o, first column, last column) over slices and blocks of columns, in parallel: whoever gets a block owns its sums.
+/// Blocks are as wide as two tasks a thread allow, since rows are far apart.
 template <class F> void for_each_column_block(const RowMove& m, std::int64_t element_bytes, F&& f) {
-  constexpr std::int64_t width = 64;
-  const std::int64_t blocks = parallel::chunks(m.inner, width);
+  constexpr std::int64_t least = 64, most = 512;
+  const std::int64_t wanted = std::clamp(parallel::chunks(std::int64_t{2} * parallel::threads(), m.outer),
+                                         parallel::chunks(m.inner, most), parallel::chunks(m.inner, least));
+  const std::int64_t width = parallel::chunks(m.inner, wanted), blocks = parallel::chunks(m.inner, width);
   const std::int64_t bytes = std::max<std::int64_t>(1, m.count) * std::min(m.inner, width) * element_bytes;
   parallel::for_each(m.outer * blocks, parallel::grain_for_bytes(bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {

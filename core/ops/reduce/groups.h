@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -69,12 +70,38 @@ template <class T, class F> void for_each_group(const Groups& groups, const F& f
   });
 }
 
+/// Elements of a long group that one task reduces.
+inline constexpr std::int64_t group_piece = 65536;
+
+/// f(x, n), of a long group as join(f of each piece, how many) on all threads.
+template <class T, class F, class Join> auto of_pieces(const T* x, std::int64_t n, const F& f, const Join& join) {
+  if (n <= group_piece) return f(x, n);
+  const std::int64_t pieces = parallel::chunks(n, group_piece);
+  const auto results = std::make_unique<decltype(f(x, n))[]>(static_cast<std::size_t>(pieces));
+  parallel::for_each(n, group_piece, [&](std::int64_t begin, std::int64_t end) {
+    results[static_cast<std::size_t>(begin / group_piece)] = f(x + begin, end - begin);
+  });
+  return join(results.get(), pieces);
+}
+/// A `join` that adds.
+inline constexpr auto added = [](const auto* results, std::int64_t n) {
+  auto sum = results[0];
+  for (std::int64_t i = 1; i < n; ++i) sum += results[i];
+  return sum;
+};
+
 /// Sum of term(begin) ... term(end - 1): blocks of 128 joined as a tree, so that the error grows with the logarithm.
+/// Branches of many terms are summed at the same time.
 template <class Term> double tree_sum(std::int64_t begin, std::int64_t end, const Term& term) {
   constexpr std::int64_t block = 128;
   if (end - begin <= block) return chains_sum(begin, end, term);
   const std::int64_t middle = begin + parallel::chunks((end - begin) / 2, block) * block;
-  return tree_sum(begin, middle, term) + tree_sum(middle, end, term);
+  if (end - begin <= group_piece) return tree_sum(begin, middle, term) + tree_sum(middle, end, term);
+  double halves[2];
+  parallel::for_each(2, 1, [&](std::int64_t half, std::int64_t) {
+    halves[half] = half == 0 ? tree_sum(begin, middle, term) : tree_sum(middle, end, term);
+  });
+  return halves[0] + halves[1];
 }
 
 /// How a kernel adds up term(0) ... term(n - 1).

@@ -19,13 +19,15 @@ using namespace reduce;
 /// Shifted by the largest, which is the result itself where it is infinite or NaN.
 template <bool exact, class T> double log_sum_exp(const T* x, std::int64_t n) {
   if (n == 0) return -std::numeric_limits<double>::infinity();
-  const auto largest = static_cast<double>(row_extreme(x, n, true));
+  const auto largest_of = [](const T* from, std::int64_t count) { return row_extreme(from, count, true); };
+  const auto largest = static_cast<double>(of_pieces(x, n, largest_of, largest_of));
   if (!std::isfinite(largest)) return largest;
   if constexpr (exact) {
     const auto term = [=](std::int64_t i) { return exact::exp(static_cast<double>(x[i]) - largest); };
     return largest + exact::log(ExactAdder{}(n, term));
   } else {
-    return largest + std::log(row_exp_sum(x, n, largest));
+    const auto sum_of = [largest](const T* from, std::int64_t count) { return row_exp_sum(from, count, largest); };
+    return largest + std::log(of_pieces(x, n, sum_of, added));
   }
 }
 

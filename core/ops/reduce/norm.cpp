@@ -38,8 +38,10 @@ template <class T> double largest_size(const T* x, std::int64_t n) {
     }
     return largest;
   }
-  const double most = static_cast<double>(row_extreme(x, n, true)),
-               least = static_cast<double>(row_extreme(x, n, false));
+  const auto largest = [](const T* from, std::int64_t count) { return row_extreme(from, count, true); };
+  const auto smallest = [](const T* from, std::int64_t count) { return row_extreme(from, count, false); };
+  const double most = static_cast<double>(of_pieces(x, n, largest, largest)),
+               least = static_cast<double>(of_pieces(x, n, smallest, smallest));
   return std::isnan(most) ? most : std::max(std::abs(most), std::abs(least));
 }
 
@@ -51,7 +53,8 @@ template <class Adder, class T> double norm_of(const T* x, std::int64_t n, doubl
   if (p == 1.0) return Adder{}(n, size);
   if (p == 2.0) {
     if constexpr (std::is_same_v<Adder, TreeAdder>)
-      if (const double plain = row_squares(x, n); is_of_plain_squares<T>(plain)) return std::sqrt(plain);
+      if (const double plain = of_pieces(x, n, row_squares<T>, added); is_of_plain_squares<T>(plain))
+        return std::sqrt(plain);
     const ScaledSquares squares = sum_of_squares<Adder>(n, size);
     return squares.scale * std::sqrt(squares.sum);
   }

@@ -28,8 +28,9 @@ void answer_cpu(const OpArgs& args, std::span<Tensor> out) {
   const Groups groups = groups_of(args.in[0], axes_attribute(args));
   Answer* y = out[0].mutable_data<Answer>();
   visit_dtype(args.in[0].dtype(), [&]<class T>() {
-    for_each_group<T>(groups,
-                      [&](std::int64_t g, const T* x) { y[g] = answer(nonzeros(x, groups.extent), groups.extent); });
+    for_each_group<T>(groups, [&](std::int64_t g, const T* x) {
+      y[g] = answer(of_pieces(x, groups.extent, nonzeros<T>, added), groups.extent);
+    });
   });
 }
 

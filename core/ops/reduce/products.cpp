@@ -23,7 +23,15 @@ template <class T> double product_in_order(const T* x, std::int64_t n) {
 }
 
 template <class T> double product_of(const T* x, std::int64_t n) {
-  const RowProduct p = row_product(x, n);
+  const RowProduct p = of_pieces(x, n, row_product<T>, [](const RowProduct* pieces, std::int64_t count) {
+    Product product;
+    bool normal = true;
+    for (std::int64_t i = 0; i < count; ++i) {
+      product.times(Product{pieces[i].mantissa, pieces[i].exponent});
+      normal = normal && pieces[i].normal;
+    }
+    return RowProduct{product.mantissa, product.exponent, normal};
+  });
   return p.normal ? Product{p.mantissa, p.exponent}.value() : product_in_order(x, n);
 }
 

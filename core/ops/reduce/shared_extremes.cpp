@@ -56,7 +56,9 @@ template <bool largest> void extreme_cpu(const OpArgs& args, std::span<Tensor> o
   const Groups groups = groups_of(args.in[0], axes_attribute(args));
   visit_number(out[0].dtype(), [&]<class T>() {
     T* y = out[0].mutable_data<T>();
-    for_each_group<T>(groups, [&](std::int64_t g, const T* x) { y[g] = extreme_of(x, groups.extent, largest); });
+    const auto extreme = [](const T* x, std::int64_t n) { return extreme_of(x, n, largest); };
+    for_each_group<T>(groups,
+                      [&](std::int64_t g, const T* x) { y[g] = of_pieces(x, groups.extent, extreme, extreme); });
   });
 }
 

@@ -61,7 +61,7 @@ template <class F> void reduce_whole(const OpArgs& args, Tensor& y, const F& f) 
 } // namespace
 
 void whole_sum(const OpArgs& args, std::span<Tensor> out) {
-  reduce_whole(args, out[0], [](const auto* x, std::int64_t n) { return sum_of(x, n); });
+  reduce_whole(args, out[0], []<class T>(const T* x, std::int64_t n) { return of_pieces(x, n, sum_of<T>, added); });
 }
 
 void whole_prod(const OpArgs& args, std::span<Tensor> out) {
@@ -73,7 +73,8 @@ void whole_mean(const OpArgs& args, std::span<Tensor> out) {
   float* y = out[0].mutable_data<float>();
   visit_whole(args.in[0].dtype(), [&]<class T>() {
     for_each_group<T>(groups, [&](std::int64_t g, const T* x) {
-      y[g] = static_cast<float>(static_cast<double>(sum_of(x, groups.extent)) / static_cast<double>(groups.extent));
+      y[g] = static_cast<float>(static_cast<double>(of_pieces(x, groups.extent, sum_of<T>, added)) /
+                                static_cast<double>(groups.extent));
     });
   });
 }
