@@ -92,6 +92,22 @@ TEST_CASE("gradients of lookups have the bits of additions to zeros, in index or
   }
 }
 
+TEST_CASE("scatter_add begins with x however x lies in memory") {
+  for (const std::int64_t width : {1, 5, 600}) {
+    const Shape shape{3, 40, width};
+    const Tensor source = random_normal({3, 70, width}, {3, 7}),
+                 places = random_integers({3, 70, width}, {3, 8}, 0, 40);
+    const Tensor row = random_normal({1, 1, width}, {3, 9});
+    for (const Tensor& x : {Tensor::full({}, 2.5).expand(shape), row.expand(shape), random_normal(shape, {3, 10}),
+                            random_normal({width, 40, 3}, {3, 11}).transpose(0, 2)}) {
+      const Tensor kept = x.clone();
+      CHECK(same_bits(scatter_add(x, 1, places, source), scatter_add(kept.contiguous(), 1, places, source)));
+      CHECK(same_bits(scatter_add(x, 1, Tensor::zeros({3, 0, width}, DType::i64), Tensor::zeros({3, 0, width})), x));
+      CHECK(same_bits(x, kept));
+    }
+  }
+}
+
 TEST_CASE("indices are checked before anything is written, and named") {
   const Tensor x = random_normal({4, 3}, {4, 1});
   CHECK_THROWS_WITH_AS(embedding(x, list({0, 4})),

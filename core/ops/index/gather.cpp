@@ -5,6 +5,7 @@
 #include "core/ops/list.h"
 #include "core/ops/views/strided_copy.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace eg {
@@ -111,9 +112,15 @@ template <bool exact> void scatter_cpu(const OpArgs& a, std::span<Tensor> out) {
   const Shape& shape = out[0].shape();
   check_indices("scatter_add", index, shape[axis]);
   if (shape.numel() == 0) return;
-  pack_into(out[0].mutable_bytes("scatter_add"), a.in[0]);
-  (exact ? add_elements_exact : add_elements)(source.dtype(), move_of(shape, axis, index), source.bytes(),
-                                              out[0].mutable_bytes("scatter_add"));
+  std::byte* const y = out[0].mutable_bytes("scatter_add");
+  if (exact && is_floating(source.dtype())) {
+    pack_into(y, a.in[0]);
+    return add_elements_exact(source.dtype(), move_of(shape, axis, index), source.bytes(), y);
+  }
+  const Shape& strides = a.in[0].strides();
+  const bool repeated = std::all_of(strides.begin(), strides.end(), [](std::int64_t step) { return step == 0; });
+  const Tensor x = repeated ? a.in[0] : packed(a.in[0]);
+  add_elements(source.dtype(), move_of(shape, axis, index), {x.bytes(), repeated}, source.bytes(), y);
 }
 
 void scatter_cuda(const OpArgs& a, std::span<Tensor> out) {

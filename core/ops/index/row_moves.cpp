@@ -104,12 +104,12 @@ void take_wide_rows(const RowMove& m, std::size_t row_bytes, const std::byte* x,
 
 /// f(o, first column, last column) over slices and blocks of columns, in parallel: whoever gets a block owns its sums.
 /// Blocks are as wide as two tasks a thread allow, since rows are far apart.
-template <class F> void for_each_column_block(const RowMove& m, std::int64_t element_bytes, F&& f) {
+template <class F> void for_each_column_block(const RowMove& m, std::int64_t column_bytes, F&& f) {
   constexpr std::int64_t least = 64, most = 512;
   const std::int64_t wanted = std::clamp(parallel::chunks(std::int64_t{2} * parallel::threads(), m.outer),
                                          parallel::chunks(m.inner, most), parallel::chunks(m.inner, least));
   const std::int64_t width = parallel::chunks(m.inner, wanted), blocks = parallel::chunks(m.inner, width);
-  const std::int64_t bytes = std::max<std::int64_t>(1, m.count) * std::min(m.inner, width) * element_bytes;
+  const std::int64_t bytes = std::max<std::int64_t>(1, column_bytes * std::min(m.inner, width));
   parallel::for_each(m.outer * blocks, parallel::grain_for_bytes(bytes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t first = task % blocks * width;
@@ -154,7 +154,7 @@ void take_rows(DType dtype, const RowMove& m, const std::byte* x, std::byte* y) 
 void add_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
   if (m.outer * m.count * m.inner == 0) return;
   visit_addable(dtype, [&]<class T>() {
-    for_each_column_block(m, sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+    for_each_column_block(m, m.count * sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       const std::int64_t* index = m.index_of(o);
       for (std::int64_t k = 0; k < m.count; ++k) {
         const T* from = typed<T>(source) + (o * m.count + k) * m.inner;
@@ -209,11 +209,20 @@ void take_elements(DType dtype, const RowMove& m, const std::byte* x, std::byte*
   });
 }
 
-void add_elements(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
-  if (m.outer * m.count * m.inner == 0) return;
+void add_elements(DType dtype, const RowMove& m, Start start, const std::byte* source, std::byte* y) {
+  if (m.outer * m.extent * m.inner == 0) return;
   visit_addable(dtype, [&]<class T>() {
-    for_each_column_block(m, sizeof(T) + 8, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+    const auto bytes = static_cast<std::int64_t>((2 * m.extent + m.count) * sizeof(T) + m.count * sizeof(std::int64_t));
+    for_each_column_block(m, bytes, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       T* to = typed<T>(y) + o * m.extent * m.inner;
+      const T* const from = typed<T>(start.x) + (start.repeated ? 0 : o * m.extent * m.inner);
+      for (std::int64_t row = 0; row < (m.inner == 1 ? 1 : m.extent); ++row) {
+        const std::int64_t begin = row * m.inner + first, n = m.inner == 1 ? m.extent : last - first;
+        if (start.repeated)
+          std::fill_n(to + begin, n, *from);
+        else
+          std::copy_n(from + begin, n, to + begin);
+      }
       for (std::int64_t k = 0; k < m.count; ++k) {
         const std::int64_t row = (o * m.count + k) * m.inner;
         for (std::int64_t j = first; j < last; ++j) to[m.index[row + j] * m.inner + j] += typed<T>(source)[row + j];
@@ -269,16 +278,15 @@ void add_rows_exact(DType dtype, const RowMove& m, const std::byte* source, std:
   if (m.outer * m.count * m.inner == 0) return;
   const ByTarget by(m);
   visit_floating(dtype, [&]<class T>() {
-    for_each_column_block(m, sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+    for_each_column_block(m, m.count * sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       add_columns_exactly(m, o, first, last, by, typed<T>(source), typed<T>(y));
     });
   });
 }
 
 void add_elements_exact(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
-  if (!is_floating(dtype)) return add_elements(dtype, m, source, y);
   visit_floating(dtype, [&]<class T>() {
-    for_each_column_block(m, sizeof(T) + 8, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+    for_each_column_block(m, m.count * (sizeof(T) + 8), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       std::vector<std::pair<std::int64_t, T>> terms(static_cast<std::size_t>(m.count)); // of a column, by target
       for (std::int64_t j = first; j < last; ++j) {
         for (std::int64_t k = 0; k < m.count; ++k) {

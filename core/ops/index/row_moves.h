@@ -40,8 +40,14 @@ void add_rows_exact(DType dtype, const RowMove& move, const std::byte* source, s
 /// y[o, k, j] = x[o, index[o, k, j], j]; everything packed.
 void take_elements(DType dtype, const RowMove& move, const std::byte* x, std::byte* y);
 
-/// y[o, index[o, k, j], j] += source[o, k, j] for k = 0, 1, ... in this order.
-void add_elements(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
+/// What sums begin with: packed numbers x, or the one that x points to, repeated.
+struct Start {
+  const std::byte* x;
+  bool repeated;
+};
+/// y = start, then y[o, index[o, k, j], j] += source[o, k, j] for k = 0, 1, ... in this order.
+void add_elements(DType dtype, const RowMove& move, Start start, const std::byte* source, std::byte* y);
+/// The same of floats in y, which holds the start, with sums that do not depend on the order of k.
 void add_elements_exact(DType dtype, const RowMove& move, const std::byte* source, std::byte* y);
 
 // The same on a device, from kernels in take.cu and scatter.cu; by_element: take_elements, add_elements. They check the
