@@ -172,6 +172,12 @@ TEST_CASE_TEMPLATE("Log of a sum of many exponentials, and its slopes", T, float
     const auto a = static_cast<double>(columns.data<T>()[c]), b = static_cast<double>(rows.data<T>()[c]);
     CHECK((a == b || (std::isnan(a) && std::isnan(b)) || error_of(a, b) < tolerance));
   }
+  // Near 0 an error of the largest term, which is 1, would be all that is left.
+  CHECK(logsumexp(Tensor::full({1}, 1e-9, dtype_of<T>)).item() == static_cast<double>(static_cast<T>(1e-9)));
+  for (const Tensor& pair :
+       {Tensor::from<T>({T(0), T(-20)}, {2}), Tensor::from<T>({T(0), T(0), T(-20), T(-20)}, {2, 2})})
+    for (const T found : logsumexp(pair, {0}).template to_vector<T>())
+      CHECK(error_of(static_cast<double>(found), std::log1p(std::exp(-20.0))) < 1e-6);
   for (const double odd : {not_a_number, infinity, -infinity}) {
     const double found = logsumexp(Tensor::full({70}, odd, dtype_of<T>)).item();
     CHECK((std::isnan(odd) ? std::isnan(found) : found == odd));

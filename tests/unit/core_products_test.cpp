@@ -88,7 +88,10 @@ TEST_CASE("products of columns agree with those of rows, and a factor of 0, infi
   const std::vector<float> x = factors<float>(rows, columns, 120.0, 17);
   std::vector<double> mantissa(static_cast<std::size_t>(columns));
   std::vector<std::int64_t> exponent(static_cast<std::size_t>(columns));
-  REQUIRE(reduce::column_products(x.data(), rows, columns, columns, mantissa.data(), exponent.data()));
+  bool marks[columns];
+  reduce::column_products(x.data(), rows, columns, columns, mantissa.data(), exponent.data(), marks);
+  REQUIRE(std::count(marks, marks + columns, true) == 0);
+  const std::vector<double> all_normal = mantissa;
   for (std::int64_t c = 0; c < columns; ++c) {
     std::vector<float> column;
     for (std::int64_t r = 0; r < rows; ++r) column.push_back(x[static_cast<std::size_t>(r * columns + c)]);
@@ -106,7 +109,11 @@ TEST_CASE("products of columns agree with those of rows, and a factor of 0, infi
     for (const std::size_t place : {std::size_t{0}, std::size_t{36}, x.size() - 1}) {
       std::vector<float> with = x;
       with[place] = odd;
-      CHECK(!reduce::column_products(with.data(), rows, columns, columns, mantissa.data(), exponent.data()));
+      reduce::column_products(with.data(), rows, columns, columns, mantissa.data(), exponent.data(), marks);
+      for (std::size_t c = 0; c < all_normal.size(); ++c) { // the others keep their bits
+        CHECK(marks[c] == (c == place % all_normal.size()));
+        CHECK((marks[c] || mantissa[c] == all_normal[c]));
+      }
       CHECK(!reduce::others_of_columns(with.data(), rows, columns, columns, y.data(), scratch.data(), powers.data()));
       CHECK(!reduce::others_of_row(with.data(), rows * columns, y.data(), scratch.data(), powers.data()));
       CHECK(!reduce::row_product(with.data(), rows * columns).normal);

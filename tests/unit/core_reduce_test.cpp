@@ -147,6 +147,8 @@ TEST_CASE("sums of views have the bits of the packed tensor") {
                             x.slice(1, 3, 9).slice(2, 5, 700),
                             x.slice(1, 3, 4).expand({3, 40, 2100}),
                             x.slice(1, 3, 4).slice(2, 0, 2048).expand({3, 40, 2048}),
+                            x.reshape({1, 441000}).slice(1, 0, 3072).expand({50, 3072}).unsqueeze(0),
+                            x.reshape({1, 441000}).slice(1, 0, 10240).expand({20, 10240}).unsqueeze(0),
                             x.slice(1, 3, 4).slice(2, 0, 2048).expand({3, 5, 2048}).slice(0, 0, 3, 2),
                             x.slice(2, 3, 4).expand({3, 70, 1500}),
                             x.slice(2, 0, 0).permute({2, 1, 0})};

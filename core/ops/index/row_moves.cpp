@@ -167,27 +167,34 @@ void add_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte*
 
 void sum_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
   constexpr std::int64_t narrow = 16; // columns that are sooner added where they belong
+  constexpr std::int64_t few_targets = 64;
   if (m.outer * m.extent * m.inner == 0) return;
   if (m.inner < narrow) {
     alignas(8) const std::byte zero[8] = {};
     strided_fill(dtype, {m.outer * m.extent * m.inner}, y, {1}, zero);
     return add_rows(dtype, m, source, y);
   }
+  // Block after block of columns, so that several tasks share a target that most of the index names.
+  const std::int64_t width = std::min<std::int64_t>(m.inner, m.outer * m.extent < few_targets ? 64 : 256);
+  const std::int64_t targets = m.outer * m.extent, blocks = parallel::chunks(m.inner, width);
   const ByTarget by(m);
   visit_addable(dtype, [&]<class T>() {
-    const std::int64_t grain = parallel::grain_for_bytes(m.inner * static_cast<std::int64_t>(sizeof(T)));
-    parallel::for_each(m.outer * m.extent, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        T* const to = typed<T>(y) + row * m.inner;
-        const T* const slice = typed<T>(source) + row / m.extent * m.count * m.inner;
-        const std::span<const std::int64_t> all = by.of(row % m.extent);
+    const std::int64_t rows = 1 + m.count / m.extent; // written and, on average, read for each target
+    const std::int64_t grain = parallel::grain_for_bytes(rows * width * static_cast<std::int64_t>(sizeof(T)));
+    parallel::for_each(targets * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t target = task % targets, first = task / targets * width;
+        const std::int64_t n = std::min(width, m.inner - first);
+        T* const to = typed<T>(y) + target * m.inner + first;
+        const T* const slice = typed<T>(source) + target / m.extent * m.count * m.inner + first;
+        const std::span<const std::int64_t> all = by.of(target % m.extent);
         if (all.empty()) {
-          std::fill_n(to, m.inner, T(0));
+          std::fill_n(to, n, T(0));
           continue;
         }
-        for (std::int64_t j = 0; j < m.inner; ++j) to[j] = T(0) + slice[all[0] * m.inner + j]; // never -0
+        for (std::int64_t j = 0; j < n; ++j) to[j] = T(0) + slice[all[0] * m.inner + j]; // never -0
         for (const std::int64_t k : all.subspan(1))
-          for (std::int64_t j = 0; j < m.inner; ++j) to[j] += slice[k * m.inner + j];
+          for (std::int64_t j = 0; j < n; ++j) to[j] += slice[k * m.inner + j];
       }
     });
   });

@@ -66,12 +66,13 @@ template <class T> void products_of_columns(const T* x, const AxisSplit& s, T* y
   for_each_block(s, width, sizeof(T), [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
     std::array<double, width> mantissa;
     std::array<std::int64_t, width> exponent;
+    std::array<bool, width> odd; // a column's bits depend on no other
     const T* from = x + o * s.extent * s.inner + column;
-    const bool normal = column_products(from, s.extent, s.inner, columns, mantissa.data(), exponent.data());
+    column_products(from, s.extent, s.inner, columns, mantissa.data(), exponent.data(), odd.data());
     for (std::int64_t c = 0; c < columns; ++c) {
       const auto at = static_cast<std::size_t>(c);
-      y[o * s.inner + column + c] = static_cast<T>(normal ? Product{mantissa[at], exponent[at]}.value()
-                                                          : product_of_column(from + c, s.extent, s.inner));
+      y[o * s.inner + column + c] = static_cast<T>(!odd[at] ? Product{mantissa[at], exponent[at]}.value()
+                                                            : product_of_column(from + c, s.extent, s.inner));
     }
   });
 }

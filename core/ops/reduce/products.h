@@ -7,7 +7,7 @@ namespace eg::reduce {
 
 // The functions below do nothing useful where an element is 0, subnormal (as a double), infinite or NaN, and say so.
 
-/// mantissa * 2^exponent, 1 <= |mantissa| < 2: the product of n elements, unless `normal` is false.
+/// mantissa * 2^exponent, 1/2 <= |mantissa| < 2: the product of n elements, unless `normal` is false.
 struct RowProduct {
   double mantissa = 1;
   std::int64_t exponent = 0;
@@ -16,10 +16,10 @@ struct RowProduct {
 template <class T> RowProduct row_product(const T* x, std::int64_t n);
 
 /// mantissa[c] * 2^exponent[c], 1 <= |mantissa[c]| < 2: the product of column c of `rows` rows, `stride` elements from
-/// row to row. False where a column has an element of the kinds above.
+/// row to row. odd[c]: whether the column has an element of the kinds above.
 template <class T>
-bool column_products(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,
-                     std::int64_t* exponent);
+void column_products(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,
+                     std::int64_t* exponent, bool* odd);
 
 /// Scratch elements beyond those of a row, and for each row of columns.
 inline constexpr std::int64_t most_lanes = 8;

@@ -83,6 +83,16 @@ template <class T> struct Products {
         d, hn::And(hn::Gt(least, hn::Zero(d)), hn::Lt(most, hn::Set(d, std::numeric_limits<double>::infinity()))));
   }
 
+  /// odd[lane] = true for those of the first `count` lanes whose factors were not all normal.
+  HWY_INLINE void mark_odd(bool* odd, std::size_t count) const {
+    const D d;
+    double lowest[hn::MaxLanes(D())], highest[hn::MaxLanes(D())];
+    hn::StoreU(least, d, lowest);
+    hn::StoreU(most, d, highest);
+    for (std::size_t lane = 0; lane < count; ++lane)
+      if (!(lowest[lane] > 0 && highest[lane] < std::numeric_limits<double>::infinity())) odd[lane] = true;
+  }
+
   /// Multiplies by the product of at most factors_at_once factors, in [2^-1022, 2^1024) unless one was 0, infinite or
   /// NaN (or, among doubles, subnormal).
   HWY_INLINE void times(hn::Vec<D> v) { multiply(mantissa, v); }
@@ -148,14 +158,14 @@ template <class T> reduce::RowProduct RowProductOf(const T* x, std::int64_t n) {
 }
 
 template <class T>
-bool ColumnProducts(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,
-                    std::int64_t* exponent) {
+void ColumnProducts(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,
+                    std::int64_t* exponent, bool* odd) {
   const hn::ScalableTag<double> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr std::int64_t several = factors_at_once<T>;
   auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
-  Products<T> all;
+  std::fill_n(odd, columns, false);
   std::fill_n(mantissa, columns, 1.0);
   std::fill_n(exponent, columns, std::int64_t{0});
   for (std::int64_t first = 0; first < rows; first += several) {
@@ -166,11 +176,11 @@ bool ColumnProducts(const T* x, std::int64_t rows, std::int64_t stride, std::int
       const bool whole = rest == hn::Lanes(d);
       auto v = LoadFactors(d, from + c, rest);
       for (std::int64_t r = 1; r < count; ++r) v = hn::Mul(v, LoadFactors(d, from + r * stride + c, rest));
-      Products<T> products = all; // that is, its least and most power
+      Products<T> products;
       products.mantissa = LoadFactors(d, mantissa + c, rest);
       products.exponent = whole ? hn::LoadU(du, powers + c) : LoadUpTo(du, powers + c, rest);
       products.times(v);
-      all = products;
+      if (!products.all_normal()) products.mark_odd(odd + c, rest);
       if (whole) {
         hn::StoreU(products.mantissa, d, mantissa + c);
         hn::StoreU(products.exponent, du, powers + c);
@@ -180,7 +190,6 @@ bool ColumnProducts(const T* x, std::int64_t rows, std::int64_t stride, std::int
       }
     }
   }
-  return all.all_normal();
 }
 
 /// 2^n for n in [-1000, 1000].
@@ -356,9 +365,9 @@ bool OthersOfColumns(const T* x, std::int64_t rows, std::int64_t stride, std::in
 
 #define EG_PRODUCT_KERNELS(SUFFIX, T)                                                                                  \
   reduce::RowProduct RowProduct##SUFFIX(const T* x, std::int64_t n) { return RowProductOf(x, n); }                     \
-  bool ColumnProducts##SUFFIX(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns,                \
-                              double* mantissa, std::int64_t* exponent) {                                              \
-    return ColumnProducts(x, rows, stride, columns, mantissa, exponent);                                               \
+  void ColumnProducts##SUFFIX(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns,                \
+                              double* mantissa, std::int64_t* exponent, bool* odd) {                                   \
+    ColumnProducts(x, rows, stride, columns, mantissa, exponent, odd);                                                 \
   }                                                                                                                    \
   bool OthersOfRow##SUFFIX(const T* x, std::int64_t n, T* y, double* mantissa, std::int64_t* exponent) {               \
     return OthersOfRow(x, n, y, mantissa, exponent);                                                                   \
@@ -394,9 +403,9 @@ namespace reduce {
     return HWY_DYNAMIC_DISPATCH(RowProduct##SUFFIX)(x, n);                                                             \
   }                                                                                                                    \
   template <>                                                                                                          \
-  bool column_products(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,     \
-                       std::int64_t* exponent) {                                                                       \
-    return HWY_DYNAMIC_DISPATCH(ColumnProducts##SUFFIX)(x, rows, stride, columns, mantissa, exponent);                 \
+  void column_products(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, double* mantissa,     \
+                       std::int64_t* exponent, bool* odd) {                                                            \
+    HWY_DYNAMIC_DISPATCH(ColumnProducts##SUFFIX)(x, rows, stride, columns, mantissa, exponent, odd);                   \
   }                                                                                                                    \
   template <> bool others_of_row(const T* x, std::int64_t n, T* y, double* mantissa, std::int64_t* exponent) {         \
     return HWY_DYNAMIC_DISPATCH(OthersOfRow##SUFFIX)(x, n, y, mantissa, exponent);                                     \

@@ -75,12 +75,13 @@ template <class T> T RowExtreme(const T* x, std::int64_t n, bool largest) {
   return *std::find_if(x, x + n, [](T value) { return std::isnan(value); });
 }
 
-/// e^v; where v is of floats, to a relative error of 2^-40.
+/// e^v; where v is of floats, to a relative error of 2^-40, 1 where it is 0, and never below 2^-200.
 template <class T, class D, class V> HWY_INLINE V ExpOf(D d, V v) {
   if constexpr (sizeof(T) == 8) {
     return Exp(d, v);
   } else {
-    return detail::FloatPowerOfTwo(d, hn::Mul(v, detail::Constant(d, 1.4426950408889634074)));
+    const V power = detail::FloatPowerOfTwo(d, hn::Mul(v, detail::Constant(d, 1.4426950408889634074)));
+    return hn::IfThenElse(hn::Eq(v, hn::Zero(d)), detail::Constant(d, 1.0), power); // else the logarithm of 1 is not 0
   }
 }
 

@@ -204,12 +204,13 @@ constexpr AttrSpec axis_spec = required_attr("axis", AttrKind::integer, "axis to
 
 // --- cumprod ---
 
-/// dx_k = (x_0 ... x_(k-1)) r_k with r_k = g_k + x_(k+1) r_(k+1): no division, so zeros need no special case.
+/// dx_k = y_(k-1) r_k with y_(-1) = 1 and r_k = g_k + x_(k+1) r_(k+1): no division, so zeros need no special case.
 Tensor cumprod_gradient(const VjpArgs& args) {
   const Tensor& x = args.in[0];
   const int axis = axis_of(args);
   const Tensor rest = linear_scan(shifted_along(x, axis, false), args.grad[0], axis, true);
-  return mul(product_before(x, axis, false), rest);
+  if (x.numel() == 0) return rest;
+  return mul(pad(slice(args.out[0], axis, 0, x.size(axis) - 1), axis, 1, 0, 1.0), rest);
 }
 
 // --- linear_scan ---
@@ -336,7 +337,7 @@ constinit const OpDef cumprod_op = row({
           scan_on_device(args, device::ScanKind::product, false, {args.in[0], {}, out[0], {}});
         },
     .cuda_same_bits = true,
-    .saves = saves::in(0),
+    .saves = saves::in(0) | saves::out(0),
     .vjp = [](const VjpArgs& args) -> Gradients {
       if (!args.wants(0)) return {Tensor()};
       return {cumprod_gradient(args)};

@@ -88,8 +88,8 @@ void sum_rows(std::int64_t outer, std::int64_t n, double factor, T* y, const Sum
     y[row] = static_cast<T>(factor * row_sum(partial.data() + row * pieces, pieces));
 }
 
-/// row_sum of the elements from `flat` on. A block whose elements are not neighbours is copied; of those that an
-/// expanded axis repeats, the last few are known.
+/// row_sum of the elements from `flat` on. A block whose elements are not neighbours is copied; of up to eight
+/// that an expanded axis repeats, the sums are known.
 template <class T> double sum_of_runs(const T* x, const Axes& axes, std::int64_t flat, std::int64_t n) {
   struct Known {
     const T* block = nullptr;
@@ -111,9 +111,13 @@ template <class T> double sum_of_runs(const T* x, const Axes& axes, std::int64_t
       else
         for (std::int64_t k = 0; k < m; ++k) held[i + k] = from[k * step];
     });
-    Known& last = known[static_cast<std::size_t>((begin / row_block) % std::ssize(known))];
-    if (block == held || block != last.block || size != last.size) last = {block, size, row_sum(block, size)};
-    sum += last.sum;
+    if (block == held) {
+      sum += row_sum(block, size);
+      continue;
+    }
+    Known& place = known[static_cast<std::size_t>((block - x) / row_block) % known.size()];
+    if (block != place.block || size != place.size) place = {block, size, row_sum(block, size)};
+    sum += place.sum;
   }
   return sum;
 }
