@@ -89,6 +89,11 @@ TEST_CASE("gradients of lookups have the bits of additions to zeros, in index or
     CHECK(same_bits(call1(index_select_backward_op, {grad, ids}, attributes), added));
     const Tensor rows = call1(embedding_backward_op, {grad.select(0, 0), ids}, {{"rows", std::int64_t{97}}});
     CHECK(same_bits(rows, added.select(0, 0)));
+    Tensor often = ids.clone(); // most of the index names two targets
+    for (std::int64_t k = 1; k < 300; ++k) often.mutable_data<std::int64_t>()[k] = k % 3 == 0 ? 7 : 96;
+    const Tensor all = often.reshape({1, 400, 1}).expand({3, 400, width}).contiguous();
+    CHECK(same_bits(call1(index_select_backward_op, {grad, often}, attributes),
+                    scatter_add(Tensor::zeros({3, 97, width}), 1, all, grad)));
   }
 }
 

@@ -167,35 +167,39 @@ void add_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte*
 
 void sum_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
   constexpr std::int64_t narrow = 16; // columns that are sooner added where they belong
-  constexpr std::int64_t few_targets = 64;
   if (m.outer * m.extent * m.inner == 0) return;
   if (m.inner < narrow) {
     alignas(8) const std::byte zero[8] = {};
     strided_fill(dtype, {m.outer * m.extent * m.inner}, y, {1}, zero);
     return add_rows(dtype, m, source, y);
   }
-  // Block after block of columns, so that several tasks share a target that most of the index names.
-  const std::int64_t width = std::min<std::int64_t>(m.inner, m.outer * m.extent < few_targets ? 64 : 256);
-  const std::int64_t targets = m.outer * m.extent, blocks = parallel::chunks(m.inner, width);
   const ByTarget by(m);
+  const auto is_frequent = [&](std::int64_t target) { return std::ssize(by.of(target)) > 64 + m.count / 16; };
+  std::vector<std::int64_t> frequent; // targets of so many rows that threads share their columns
+  for (std::int64_t target = 0; target < m.extent; ++target)
+    if (is_frequent(target)) frequent.push_back(target);
   visit_addable(dtype, [&]<class T>() {
+    const auto sum = [&](std::int64_t o, std::int64_t target, std::int64_t first, std::int64_t last) {
+      const std::span<const std::int64_t> all = by.of(target);
+      T* const to = typed<T>(y) + (o * m.extent + target) * m.inner;
+      const T* const slice = typed<T>(source) + o * m.count * m.inner;
+      if (all.empty()) return void(std::fill(to + first, to + last, T(0)));
+      for (std::int64_t j = first; j < last; ++j) to[j] = T(0) + slice[all[0] * m.inner + j]; // never -0
+      for (const std::int64_t k : all.subspan(1))
+        for (std::int64_t j = first; j < last; ++j) to[j] += slice[k * m.inner + j];
+    };
     const std::int64_t rows = 1 + m.count / m.extent; // written and, on average, read for each target
-    const std::int64_t grain = parallel::grain_for_bytes(rows * width * static_cast<std::int64_t>(sizeof(T)));
-    parallel::for_each(targets * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t target = task % targets, first = task / targets * width;
-        const std::int64_t n = std::min(width, m.inner - first);
-        T* const to = typed<T>(y) + target * m.inner + first;
-        const T* const slice = typed<T>(source) + target / m.extent * m.count * m.inner + first;
-        const std::span<const std::int64_t> all = by.of(target % m.extent);
-        if (all.empty()) {
-          std::fill_n(to, n, T(0));
-          continue;
-        }
-        for (std::int64_t j = 0; j < n; ++j) to[j] = T(0) + slice[all[0] * m.inner + j]; // never -0
-        for (const std::int64_t k : all.subspan(1))
-          for (std::int64_t j = 0; j < n; ++j) to[j] += slice[k * m.inner + j];
-      }
+    const std::int64_t grain = parallel::grain_for_bytes(rows * m.inner * static_cast<std::int64_t>(sizeof(T)));
+    parallel::for_each(m.outer * m.extent, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        if (!is_frequent(row % m.extent)) sum(row / m.extent, row % m.extent, 0, m.inner);
+    });
+    const std::int64_t width = std::max<std::int64_t>(64, parallel::chunks(m.inner, parallel::threads()));
+    const std::int64_t blocks = parallel::chunks(m.inner, width), targets = std::ssize(frequent);
+    parallel::for_each(m.outer * targets * blocks, 1, [&](std::int64_t task, std::int64_t) {
+      const std::int64_t first = task % blocks * width, place = task / blocks;
+      sum(place / targets, frequent[static_cast<std::size_t>(place % targets)], first,
+          std::min(m.inner, first + width));
     });
   });
 }
