@@ -19,6 +19,8 @@
 namespace eg {
 namespace {
 
+template <class T> constexpr std::int64_t bytes_of = sizeof(T);
+
 constexpr std::int64_t block = 16384; // elements that a task takes at most, in loops over elements
 
 template <class T> const T* typed(const std::byte* bytes) { return reinterpret_cast<const T*>(bytes); }
@@ -154,7 +156,7 @@ void take_rows(DType dtype, const RowMove& m, const std::byte* x, std::byte* y) 
 void add_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
   if (m.outer * m.count * m.inner == 0) return;
   visit_addable(dtype, [&]<class T>() {
-    for_each_column_block(m, m.count * sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+    for_each_column_block(m, m.count * bytes_of<T>, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       const std::int64_t* index = m.index_of(o);
       for (std::int64_t k = 0; k < m.count; ++k) {
         const T* from = typed<T>(source) + (o * m.count + k) * m.inner;
@@ -189,7 +191,7 @@ void sum_rows(DType dtype, const RowMove& m, const std::byte* source, std::byte*
         for (std::int64_t j = first; j < last; ++j) to[j] += slice[k * m.inner + j];
     };
     const std::int64_t rows = 1 + m.count / m.extent; // written and, on average, read for each target
-    const std::int64_t grain = parallel::grain_for_bytes(rows * m.inner * static_cast<std::int64_t>(sizeof(T)));
+    const std::int64_t grain = parallel::grain_for_bytes(rows * m.inner * bytes_of<T>);
     parallel::for_each(m.outer * m.extent, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         if (!is_frequent(row % m.extent)) sum(row / m.extent, row % m.extent, 0, m.inner);
@@ -223,7 +225,7 @@ void take_elements(DType dtype, const RowMove& m, const std::byte* x, std::byte*
 void add_elements(DType dtype, const RowMove& m, Start start, const std::byte* source, std::byte* y) {
   if (m.outer * m.extent * m.inner == 0) return;
   visit_addable(dtype, [&]<class T>() {
-    const auto bytes = static_cast<std::int64_t>((2 * m.extent + m.count) * sizeof(T) + m.count * sizeof(std::int64_t));
+    const auto bytes = (2 * m.extent + m.count) * bytes_of<T> + m.count * bytes_of<std::int64_t>;
     for_each_column_block(m, bytes, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       T* to = typed<T>(y) + o * m.extent * m.inner;
       const T* const from = typed<T>(start.x) + (start.repeated ? 0 : o * m.extent * m.inner);
@@ -289,7 +291,7 @@ void add_rows_exact(DType dtype, const RowMove& m, const std::byte* source, std:
   if (m.outer * m.count * m.inner == 0) return;
   const ByTarget by(m);
   visit_floating(dtype, [&]<class T>() {
-    for_each_column_block(m, m.count * sizeof(T), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+    for_each_column_block(m, m.count * bytes_of<T>, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       add_columns_exactly(m, o, first, last, by, typed<T>(source), typed<T>(y));
     });
   });
@@ -297,7 +299,8 @@ void add_rows_exact(DType dtype, const RowMove& m, const std::byte* source, std:
 
 void add_elements_exact(DType dtype, const RowMove& m, const std::byte* source, std::byte* y) {
   visit_floating(dtype, [&]<class T>() {
-    for_each_column_block(m, m.count * (sizeof(T) + 8), [&](std::int64_t o, std::int64_t first, std::int64_t last) {
+    const std::int64_t bytes = m.count * (bytes_of<T> + bytes_of<std::int64_t>);
+    for_each_column_block(m, bytes, [&](std::int64_t o, std::int64_t first, std::int64_t last) {
       std::vector<std::pair<std::int64_t, T>> terms(static_cast<std::size_t>(m.count)); // of a column, by target
       for (std::int64_t j = first; j < last; ++j) {
         for (std::int64_t k = 0; k < m.count; ++k) {
