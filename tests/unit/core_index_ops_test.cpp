@@ -97,7 +97,7 @@ TEST_CASE("gradients of lookups have the bits of additions to zeros, in index or
   }
 }
 
-TEST_CASE("scatter_add begins with x however x lies in memory") {
+TEST_CASE("scatter_add gives the same bits for every memory layout of x") {
   for (const std::int64_t width : {1, 5, 600}) {
     const Shape shape{3, 40, width};
     const Tensor source = random_normal({3, 70, width}, {3, 7}),

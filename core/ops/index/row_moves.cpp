@@ -105,7 +105,7 @@ void take_wide_rows(const RowMove& m, std::size_t row_bytes, const std::byte* x,
 }
 
 /// f(o, first column, last column) over slices and blocks of columns, in parallel: whoever gets a block owns its sums.
-/// Blocks are as wide as two tasks a thread allow, since rows are far apart.
+/// Two blocks for each thread where there are columns enough: a wider block reads longer runs of memory.
 template <class F> void for_each_column_block(const RowMove& m, std::int64_t column_bytes, F&& f) {
   constexpr std::int64_t least = 64, most = 512;
   const std::int64_t wanted = std::clamp(parallel::chunks(std::int64_t{2} * parallel::threads(), m.outer),

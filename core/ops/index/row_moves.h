@@ -40,7 +40,7 @@ void add_rows_exact(DType dtype, const RowMove& move, const std::byte* source, s
 /// y[o, k, j] = x[o, index[o, k, j], j]; everything packed.
 void take_elements(DType dtype, const RowMove& move, const std::byte* x, std::byte* y);
 
-/// What sums begin with: packed numbers x, or the one that x points to, repeated.
+/// Initial values of sums: packed numbers x, or the one that x points to, repeated.
 struct Start {
   const std::byte* x;
   bool repeated;

@@ -46,7 +46,7 @@ Groups groups_of(const Tensor& x, const Reduced& reduced);
 std::optional<AxisSplit> split_of(const Shape& x, const Reduced& reduced);
 
 /// f(outer, first column, columns) on all threads, for blocks of at most `width` of the columns of a split with inner
-/// axes: of fewer, but 64, where threads would go without.
+/// axes. Blocks are narrower, but not below 64, where a thread would have none.
 template <class F> void for_each_block(const AxisSplit& s, std::int64_t width, std::size_t element, const F& f) {
   while (width > 64 && s.outer * parallel::chunks(s.inner, width) < parallel::threads()) width /= 2;
   const std::int64_t blocks = parallel::chunks(s.inner, width);
@@ -73,7 +73,7 @@ template <class T, class F> void for_each_group(const Groups& groups, const F& f
 /// Elements of a long group that one task reduces.
 inline constexpr std::int64_t group_piece = 65536;
 
-/// f(x, n), of a long group as join(f of each piece, how many) on all threads.
+/// f(x, n). A long group is cut into pieces, which run on all threads: join(results of the pieces, their number).
 template <class T, class F, class Join> auto of_pieces(const T* x, std::int64_t n, const F& f, const Join& join) {
   if (n <= group_piece) return f(x, n);
   const std::int64_t pieces = parallel::chunks(n, group_piece);
@@ -91,7 +91,7 @@ inline constexpr auto added = [](const auto* results, std::int64_t n) {
 };
 
 /// Sum of term(begin) ... term(end - 1): blocks of 128 joined as a tree, so that the error grows with the logarithm.
-/// Branches of many terms are summed at the same time.
+/// Large branches run in parallel.
 template <class Term> double tree_sum(std::int64_t begin, std::int64_t end, const Term& term) {
   constexpr std::int64_t block = 128;
   if (end - begin <= block) return chains_sum(begin, end, term);
