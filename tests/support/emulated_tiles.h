@@ -11,6 +11,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace eg::test {
 
@@ -77,12 +78,10 @@ struct EmulatedTiles {
     if (rows(C) != rows(A)) throw TileFault("#UD: rows of the sums");
     if (row_bytes(A) / 4 != static_cast<std::size_t>(rows(B))) throw TileFault("#UD: terms");
     if (row_bytes(C) != row_bytes(B)) throw TileFault("#UD: columns of the sums");
-    for (int m = 0; m < rows(C); ++m) {
-      if constexpr (whole_numbers)
-        add_int8(left.bytes[m], right, row_bytes(A) / 4, row_bytes(C) / 4, sums.bytes[m], result.bytes[m]);
-      else
-        add_bf16(left.bytes[m], right, row_bytes(A) / 4, row_bytes(C) / 4, sums.bytes[m], result.bytes[m]);
-    }
+    const auto terms_of_left = numbers<whole_numbers>(left, rows(A), row_bytes(A));
+    const auto terms_of_right = numbers<whole_numbers>(right, rows(B), row_bytes(B));
+    for (int m = 0; m < rows(C); ++m)
+      add(terms_of_left.of[m], terms_of_right, row_bytes(A) / 4, row_bytes(C) / 4, sums.bytes[m], result.bytes[m]);
     sums = result;
   }
 
@@ -105,30 +104,44 @@ private:
   static float flushed(float x) {
     return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
   }
-  static float widened(const std::uint8_t* row, std::size_t i) {
-    return flushed(std::bit_cast<float>(std::uint32_t{element<std::uint16_t>(row, i)} << 16));
+  /// What a register holds, in row-major order: bf16 widened, or whole numbers of 8 bits.
+  template <bool whole_numbers> struct Numbers {
+    using Number = std::conditional_t<whole_numbers, std::int32_t, float>;
+    static constexpr std::size_t of_row = gemm::tiles::most_bytes / (whole_numbers ? 1 : 2);
+    Number of[gemm::tiles::most_rows][of_row];
+  };
+  template <bool whole_numbers> static Numbers<whole_numbers> numbers(const Register& r, int rows, std::size_t bytes) {
+    Numbers<whole_numbers> n;
+    for (int i = 0; i < rows; ++i) {
+      auto* to = n.of[i];
+      for (std::size_t j = 0; j < bytes / (whole_numbers ? 1 : 2); ++j)
+        if constexpr (whole_numbers)
+          to[j] = element<std::int8_t>(r.bytes[i], j);
+        else
+          to[j] = flushed(std::bit_cast<float>(std::uint32_t{element<std::uint16_t>(r.bytes[i], j)} << 16));
+    }
+    return n;
   }
 
-  static void add_bf16(const std::uint8_t* left, const Register& right, std::size_t pairs, std::size_t columns,
-                       const std::uint8_t* before, std::uint8_t* after) {
+  static void add(const float* left, const Numbers<false>& right, std::size_t pairs, std::size_t columns,
+                  const std::uint8_t* before, std::uint8_t* after) {
     for (std::size_t n = 0; n < columns; ++n) {
       float even = 0, odd = 0;
       for (std::size_t k = 0; k < pairs; ++k) {
-        even = flushed(std::fma(widened(left, 2 * k), widened(right.bytes[k], 2 * n), even));
-        odd = flushed(std::fma(widened(left, 2 * k + 1), widened(right.bytes[k], 2 * n + 1), odd));
+        const float* const pair = right.of[k] + 2 * n;
+        even = flushed(std::fma(left[2 * k], pair[0], even));
+        odd = flushed(std::fma(left[2 * k + 1], pair[1], odd));
       }
       const float sum = flushed(flushed(element<float>(before, n)) + flushed(even + odd));
       std::memcpy(after + n * sizeof sum, &sum, sizeof sum);
     }
   }
-  static void add_int8(const std::uint8_t* left, const Register& right, std::size_t quads, std::size_t columns,
-                       const std::uint8_t* before, std::uint8_t* after) {
+  static void add(const std::int32_t* left, const Numbers<true>& right, std::size_t quads, std::size_t columns,
+                  const std::uint8_t* before, std::uint8_t* after) {
     for (std::size_t n = 0; n < columns; ++n) {
       auto sum = element<std::uint32_t>(before, n); // modulo 2^32
       for (std::size_t k = 0; k < quads; ++k)
-        for (std::size_t i = 0; i < 4; ++i)
-          sum += static_cast<std::uint32_t>(std::int32_t{element<std::int8_t>(left, 4 * k + i)} *
-                                            element<std::int8_t>(right.bytes[k], 4 * n + i));
+        for (std::size_t i = 0; i < 4; ++i) sum += static_cast<std::uint32_t>(left[4 * k + i] * right.of[k][4 * n + i]);
       std::memcpy(after + n * sizeof sum, &sum, sizeof sum);
     }
   }

@@ -40,21 +40,28 @@ Line cut(const Numbers& x, int count, int bits) {
   return line;
 }
 
-template <class T> T defined(const Numbers& row, const Numbers& column) {
-  const int count = sizeof(T) == sizeof(float) ? 3 : 4;
+/// The slices that a product of T takes of a line.
+template <class T> Line cut(const Numbers& x) {
   int log_terms = 2;
-  while ((std::size_t{4} << (log_terms - 2)) < 4 * row.size()) ++log_terms;
-  const int bits = (53 - log_terms) / 2;
-  const Line a = cut(row, count, bits), b = cut(column, count, bits);
+  while ((std::size_t{4} << (log_terms - 2)) < 4 * x.size()) ++log_terms;
+  return cut(x, sizeof(T) == sizeof(float) ? 3 : 4, (53 - log_terms) / 2);
+}
+
+template <class T> T defined(const Line& a, const Line& b) {
   double total = 0.0;
-  for (int order = count - 1; order >= 0; --order) {
+  for (std::size_t order = a.slices.size(); order-- > 0;) {
     double sum = 0.0;
-    for (int s = 0; s <= order; ++s)
-      for (std::size_t p = 0; p < row.size(); ++p)
-        sum += a.slices[static_cast<std::size_t>(s)][p] * b.slices[static_cast<std::size_t>(order - s)][p];
+    for (std::size_t s = 0; s <= order; ++s) {
+      const Numbers &left = a.slices[s], &right = b.slices[order - s];
+      const double* const other = right.data();
+      for (std::size_t p = 0; const double x : left) sum += x * other[p++];
+    }
     total += sum;
   }
   return static_cast<T>(std::ldexp(total, a.exponent + b.exponent));
+}
+template <class T> T defined(const Numbers& row, const Numbers& column) {
+  return defined<T>(cut<T>(row), cut<T>(column));
 }
 
 /// Numbers of many kinds: normal ones, few among zeros, integers, magnitudes of many powers of two, sums near a tie.
@@ -105,17 +112,21 @@ void compare(std::mt19937_64& random, std::int64_t m, std::int64_t n, std::int64
   CHECK(same_bits(c, matmul(x, y_turned, false, true)));
   CHECK(same_bits(c, matmul(x_turned, y, true, false)));
   CHECK(same_bits(c, matmul(x_turned, y_turned, true, true)));
+  const auto line = [&](const Numbers& from, std::int64_t first, std::int64_t step) {
+    Numbers terms;
+    for (std::int64_t p = 0; p < k; ++p) terms.push_back(from[static_cast<std::size_t>(first + p * step)]);
+    return cut<T>(terms);
+  };
+  std::vector<Line> columns;
+  for (std::int64_t j = 0; j < n; ++j) columns.push_back(line(b, j, n));
   std::int64_t different = 0;
-  for (std::int64_t i = 0; i < m; ++i)
+  for (std::int64_t i = 0; i < m; ++i) {
+    const Line row = line(a, i * k, 1);
     for (std::int64_t j = 0; j < n; ++j) {
-      Numbers row(static_cast<std::size_t>(k)), column(row.size());
-      for (std::int64_t p = 0; p < k; ++p) {
-        row[static_cast<std::size_t>(p)] = a[static_cast<std::size_t>(i * k + p)];
-        column[static_cast<std::size_t>(p)] = b[static_cast<std::size_t>(p * n + j)];
-      }
-      const T wanted = defined<T>(row, column), found = c.template data<T>()[i * n + j];
+      const T wanted = defined<T>(row, columns[static_cast<std::size_t>(j)]), found = c.template data<T>()[i * n + j];
       different += std::memcmp(&wanted, &found, sizeof(T)) == 0 ? 0 : 1;
     }
+  }
   CHECK_MESSAGE(different == 0, m, "x", k, "x", n, " kinds ", a_kind, ", ", b_kind);
 }
 

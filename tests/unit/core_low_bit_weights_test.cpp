@@ -7,9 +7,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 using namespace eg;
 
@@ -25,55 +27,79 @@ template <class B> Tensor numbers_of(const Shape& shape, std::uint64_t seed) {
 }
 template <class B> const B* numbers(const Tensor& x) { return reinterpret_cast<const B*>(x.bytes()); }
 
-/// How far a product is from the same in double, over eps k sum |a| |b|: at most about 1.
-template <class T, class B>
-double error_of_product(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, bool biased, bool added) {
-  const std::int64_t lda = k + 3, ldb = k + 5, ldc = n + 2;
-  const Tensor a = random_normal({m, lda}, {72, 0}, 0.0, 1.0, dtype_of<T>);
-  const Tensor b = numbers_of<B>({n, ldb}, 1);
-  const Tensor scales = random_uniform({n}, {72, 2}, 0.01, 0.02, dtype_of<T>);
-  const bool scaled = std::is_same_v<B, std::int8_t>;
-  const Tensor before = random_normal({m, ldc}, {72, 3}, 0.0, 1.0, dtype_of<T>);
-  const Tensor bias = random_normal({n}, {72, 4}, 0.0, 1.0, dtype_of<T>);
-  Tensor c = before.clone();
-  low_bit_weights::product<T, B>(m, n,
-                                 {.k = k,
-                                  .alpha = static_cast<T>(alpha),
-                                  .a = a.data<T>(),
-                                  .lda = lda,
-                                  .b = numbers<B>(b),
-                                  .ldb = ldb,
-                                  .c = c.mutable_data<T>(),
-                                  .ldc = ldc,
-                                  .scales = scaled ? scales.data<T>() : nullptr},
-                                 {biased ? bias.data<T>() : nullptr, added ? before.data<T>() : nullptr, ldc});
-  double worst = 0.0;
-  for (std::int64_t i = 0; i < m; ++i)
-    for (std::int64_t j = 0; j < ldc; ++j) {
-      double expected = before.at({i, j}), size = std::abs(expected);
-      if (j < n) {
-        expected = (biased ? bias.at({j}) : 0.0) + (added ? expected : 0.0);
-        size += std::abs(bias.at({j}));
+/// Random operands of a product, and the products in double by plain loops.
+template <class T, class B> struct Operands {
+  static constexpr bool scaled = std::is_same_v<B, std::int8_t>;
+  std::int64_t m, n, k, lda = k + 3, ldb = k + 5, ldc = n + 2;
+  double alpha;
+  Tensor a = random_normal({m, lda}, {72, 0}, 0.0, 1.0, dtype_of<T>);
+  Tensor b = numbers_of<B>({n, ldb}, 1);
+  Tensor scales = random_uniform({n}, {72, 2}, 0.01, 0.02, dtype_of<T>);
+  Tensor before = random_normal({m, ldc}, {72, 3}, 0.0, 1.0, dtype_of<T>);
+  Tensor bias = random_normal({n}, {72, 4}, 0.0, 1.0, dtype_of<T>);
+  std::vector<double> sums, sizes; ///< [n, m]: alpha sum a b, and the sum of the terms' magnitudes
+
+  Operands(std::int64_t rows, std::int64_t columns, std::int64_t terms, double factor)
+      : m(rows), n(columns), k(terms), alpha(factor) {
+    std::vector<double> weights(static_cast<std::size_t>(k)); // a row of B
+    for (std::int64_t j = 0; j < n; ++j) {
+      const double scale = scaled ? static_cast<double>(scales.data<T>()[j]) : 1.0;
+      for (std::int64_t l = 0; l < k; ++l)
+        weights[static_cast<std::size_t>(l)] = scale * static_cast<double>(numbers<B>(b)[j * ldb + l]);
+      for (std::int64_t i = 0; i < m; ++i) {
+        const T* const row = a.data<T>() + i * lda;
+        double sum = 0.0, size = 0.0;
         for (std::int64_t l = 0; l < k; ++l) {
-          const double w = (scaled ? scales.at({j}) : 1.0) * static_cast<double>(numbers<B>(b)[j * ldb + l]);
-          expected += alpha * a.at({i, l}) * w;
-          size += std::abs(alpha * a.at({i, l}) * w);
+          const double term = static_cast<double>(row[l]) * weights[static_cast<std::size_t>(l)];
+          sum += term;
+          size += std::abs(term);
         }
-      } else if (c.at({i, j}) != expected) {
-        return INFINITY; // wrote beside C
+        sums.push_back(alpha * sum);
+        sizes.push_back(std::abs(alpha) * size);
       }
-      const double bound = std::numeric_limits<T>::epsilon() * static_cast<double>(k + 3) * size;
-      worst = std::max(worst, std::abs(c.at({i, j}) - expected) / bound);
     }
-  return worst;
-}
+  }
+  /// How far the product is from these, over eps k sum |a| |b|: at most about 1.
+  double error(bool biased, bool added) const {
+    Tensor c = before.clone();
+    low_bit_weights::product<T, B>(m, n,
+                                   {.k = k,
+                                    .alpha = static_cast<T>(alpha),
+                                    .a = a.data<T>(),
+                                    .lda = lda,
+                                    .b = numbers<B>(b),
+                                    .ldb = ldb,
+                                    .c = c.mutable_data<T>(),
+                                    .ldc = ldc,
+                                    .scales = scaled ? scales.data<T>() : nullptr},
+                                   {biased ? bias.data<T>() : nullptr, added ? before.data<T>() : nullptr, ldc});
+    double worst = 0.0;
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < ldc; ++j) {
+        const auto found = static_cast<double>(c.data<T>()[i * ldc + j]);
+        double expected = static_cast<double>(before.data<T>()[i * ldc + j]), size = std::abs(expected);
+        if (j < n) {
+          const auto shift = static_cast<double>(bias.data<T>()[j]);
+          const auto at = static_cast<std::size_t>(j * m + i);
+          expected = (biased ? shift : 0.0) + (added ? expected : 0.0) + sums[at];
+          size += std::abs(shift) + sizes[at];
+        } else if (found != expected) {
+          return INFINITY; // wrote beside C
+        }
+        const double bound = std::numeric_limits<T>::epsilon() * static_cast<double>(k + 3) * size;
+        worst = std::max(worst, std::abs(found - expected) / bound);
+      }
+    return worst;
+  }
+};
 
 template <class T, class B> void check_product(std::int64_t m, std::int64_t n, std::int64_t k) {
   CAPTURE(m);
   CAPTURE(n);
   CAPTURE(k);
+  const Operands<T, B> given(m, n, k, 1.5);
   for (const bool biased : {false, true})
-    for (const bool added : {false, true}) CHECK(error_of_product<T, B>(m, n, k, 1.5, biased, added) < 1.0);
+    for (const bool added : {false, true}) CHECK(given.error(biased, added) < 1.0);
 }
 
 template <class B> void check_products() {

@@ -43,13 +43,15 @@ double largest_error(std::int64_t m, std::int64_t n, std::int64_t k, double alph
   else
     skinny_gemm::product(m, n, operands);
   double error = 0.0;
+  const std::int64_t step = plain ? n + 5 : 1; // from one term of a column of B to the next
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n + 2; ++j) {
       double expected = before.at({i, j}), size = std::abs(expected) + 1.0;
       if (j < n) {
         expected *= beta;
+        const T *const row = a.data<T>() + i * (k + 3), *const column = b.data<T>() + (plain ? j : j * (k + 5));
         for (std::int64_t l = 0; l < k; ++l) {
-          const double term = alpha * a.at({i, l}) * (plain ? b.at({l, j}) : b.at({j, l}));
+          const double term = alpha * static_cast<double>(row[l]) * static_cast<double>(column[l * step]);
           expected += term;
           size += std::abs(term);
         }

@@ -63,9 +63,11 @@ bool is_right(const GemmCase<T>& given, const Tensor& c, double alpha, double be
   for (const auto& [i, row] : lines(given.m, given.m > 60 ? 7 : 1, [&](std::int64_t r) { return given.row(r); }))
     for (const auto& [j, column] : columns) {
       double sum = 0, size = 0;
-      for (std::size_t p = 0; p < row.size(); ++p) {
-        sum += row[p] * column[p];
-        size += std::abs(row[p] * column[p]);
+      const double* y = column.data();
+      for (const double x : row) {
+        const double term = x * *y++;
+        sum += term;
+        size += std::abs(term);
       }
       const double eps = std::numeric_limits<T>::epsilon();
       const double bound = eps * (static_cast<double>(given.k) * std::abs(alpha) * size + std::abs(before) + 1e-6);
