@@ -25,8 +25,12 @@
 #ifndef EQUIGRAD_SIMD_TARGETS
 #define EQUIGRAD_SIMD_TARGETS
 // Few targets keep binaries small: baseline, AVX2, AVX3 (AVX-512 F/BW/DQ/VL); NEON. On SVE's header GCC 12 crashes.
+#ifndef EQUIGRAD_UNUSED_TARGETS // those that the processor of a sanitized build lacks (scripts/cmake/equigrad_room.cmake)
+#define EQUIGRAD_UNUSED_TARGETS 0
+#endif
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS                                                                                           \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | EQUIGRAD_UNUSED_TARGETS)
 #endif
 #include <cstddef>
 #include <cstdint>

@@ -27,6 +27,14 @@ set(EQUIGRAD_COMMON_HEADERS
     <fmt/format.h>
     <nlohmann/json.hpp>)
 
+set(equigrad_has_avx512 ON) # unless the system says otherwise
+if(EXISTS /proc/cpuinfo)
+  file(STRINGS /proc/cpuinfo processors_with_avx512 REGEX "^flags.* avx512f" LIMIT_COUNT 1)
+  if(NOT processors_with_avx512)
+    set(equigrad_has_avx512 OFF)
+  endif()
+endif()
+
 # Language level, warnings, floating-point rules and sanitizers: for every target of this project.
 function(equigrad_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -68,6 +76,10 @@ function(equigrad_options target)
     # pointer that is used still ends in AddressSanitizer's report.
     target_compile_options(${target} PRIVATE
         $<$<CXX_COMPILER_ID:GNU>:-fno-sanitize=null,nonnull-attribute,returns-nonnull-attribute>)
+    # What is sanitized runs where it is built: kernels that this processor cannot run are not compiled.
+    if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND NOT equigrad_has_avx512)
+      target_compile_definitions(${target} PRIVATE EQUIGRAD_UNUSED_TARGETS=HWY_AVX3)
+    endif()
     target_link_options(${target} PRIVATE -fsanitize=${EQUIGRAD_SANITIZE})
   endif()
 endfunction()
