@@ -127,6 +127,26 @@ HWY_INLINE void TransposeSquares(const double* x, std::int64_t ld, double* to, s
   StoreBlocks(d, hn::InterleaveLower(d, r0, r1), to, 2 * width);
   StoreBlocks(d, hn::InterleaveUpper(d, r0, r1), to + width, 2 * width);
 }
+
+/// Eight columns of two rows of floats become runs of two elements, `width` apart.
+HWY_INLINE void TransposePairs(const float* x, std::int64_t ld, float* to, std::int64_t width) {
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<double, 2> pairs;
+  const hn::Half<decltype(pairs)> pair;
+  HWY_UNROLL(2)
+  for (int column = 0; column < 8; column += 4) {
+    const auto r0 = hn::LoadU(d, x + column), r1 = hn::LoadU(d, x + ld + column);
+    const auto low = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+    const auto high = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+    const auto store = [&](auto y, int at) HWY_ATTR {
+      hn::StoreU(hn::BitCast(hn::FixedTag<float, 2>(), y), hn::FixedTag<float, 2>(), to + (column + at) * width);
+    };
+    store(hn::LowerHalf(pair, low), 0);
+    store(hn::UpperHalf(pair, low), 1);
+    store(hn::LowerHalf(pair, high), 2);
+    store(hn::UpperHalf(pair, high), 3);
+  }
+}
 #endif
 
 /// c = y + beta c for a run of M elements, or y + bias + addend where those are not null.
@@ -139,14 +159,15 @@ template <int M, class T> HWY_INLINE void FinishRun(const T* y, T beta, T* c, co
     return;
   }
 #if HWY_TARGET != HWY_SCALAR
-  constexpr int side = 16 / sizeof(T);
-  if constexpr (M % side == 0) {
-    const hn::FixedTag<T, side> d;
+  constexpr int side = 16 / sizeof(T), whole = M / side * side;
+  const auto finish = [&](auto d, int i) HWY_ATTR {
+    const auto x = hn::LoadU(d, y + i);
+    hn::StoreU(beta == T(0) ? x : hn::MulAdd(hn::Set(d, beta), hn::LoadU(d, c + i), x), d, c + i);
+  };
+  if constexpr (M - whole == 0 || M - whole == side / 2) {
     HWY_UNROLL(8)
-    for (int i = 0; i < M; i += side) {
-      const auto x = hn::LoadU(d, y + i);
-      hn::StoreU(beta == T(0) ? x : hn::MulAdd(hn::Set(d, beta), hn::LoadU(d, c + i), x), d, c + i);
-    }
+    for (int i = 0; i < whole; i += side) finish(hn::FixedTag<T, side>(), i);
+    if constexpr (whole < M) finish(hn::FixedTag<T, side / 2>(), whole);
     return;
   }
 #endif
@@ -174,6 +195,11 @@ HWY_INLINE void StoreColumns(const Acc& acc, const Target<T>& target, std::int64
     for (; i + side <= M; i += side)
       for (std::int64_t j = 0; j < width; j += side * blocks_at_once)
         TransposeSquares(tile + i * width + j, width, turned + j * M + i, M);
+  if constexpr (M % side == 2 && sizeof(T) == sizeof(float))
+    if (width % 8 == 0) {
+      for (std::int64_t j = 0; j < width; j += 8) TransposePairs(tile + i * width + j, width, turned + j * M + i, M);
+      i += 2;
+    }
 #endif
   for (; i < M; ++i)
     for (std::int64_t j = 0; j < width; ++j) turned[j * M + i] = tile[i * width + j];
@@ -360,24 +386,41 @@ template <class T> void PackAcross(const T* x, std::int64_t ld, const Panels& pa
 
 /// From lines that run along k: element (i, p) at x[i*ld + p].
 template <class T> void PackAlong(const T* x, std::int64_t ld, const Panels& panels, T* out) {
+  // All lines of a panel for so many steps: what is packed stays in the first cache until its last line is there, and
+  // few lines are read at a time, which may displace each other.
+  constexpr std::int64_t run = 128;
   const std::int64_t k = panels.k;
   for (std::int64_t from = 0; from < panels.lines; from += panels.width) {
     const std::int64_t width = panels.of(from), lines = std::min(panels.width, panels.lines - from);
-    const T* const line = x + from * ld;
-    T* const panel = out + from * k;
-    std::int64_t i = 0;
+    for (std::int64_t first = 0; first < k; first += run) {
+      const std::int64_t steps = std::min(run, k - first);
+      const T* const line = x + from * ld + first;
+      T* const panel = out + from * k + first * width;
+      const auto copy = [&](std::int64_t i, std::int64_t end, std::int64_t p) {
+        for (; p < steps; ++p)
+          for (std::int64_t s = i; s < end; ++s) panel[p * width + s] = line[s * ld + p];
+      };
+      std::int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-    constexpr auto side = static_cast<std::int64_t>(16 / sizeof(T));
-    for (; i + side <= lines; i += side) {
-      std::int64_t p = 0;
-      for (constexpr std::int64_t wide = side * blocks_at_once; p + wide <= k; p += wide)
-        TransposeSquares(line + i * ld + p, ld, panel + p * width + i, width);
-      for (; p < k; ++p)
-        for (std::int64_t s = i; s < i + side; ++s) panel[p * width + s] = line[s * ld + p];
-    }
+      constexpr auto side = static_cast<std::int64_t>(16 / sizeof(T));
+      for (; i + side <= lines; i += side) {
+        std::int64_t p = 0;
+        for (constexpr std::int64_t wide = side * blocks_at_once; p + wide <= steps; p += wide)
+          TransposeSquares(line + i * ld + p, ld, panel + p * width + i, width);
+        copy(i, i + side, p);
+      }
+      if constexpr (sizeof(T) == sizeof(float))
+        if (i + 2 <= lines) {
+          std::int64_t p = 0;
+          for (; p + 8 <= steps; p += 8) TransposePairs(line + i * ld + p, ld, panel + p * width + i, width);
+          copy(i, i + 2, p);
+          i += 2;
+        }
 #endif
-    for (; i < width; ++i)
-      for (std::int64_t p = 0; p < k; ++p) panel[p * width + i] = i < lines ? line[i * ld + p] : T(0);
+      copy(i, lines, 0);
+      for (std::int64_t p = 0; lines < width && p < steps; ++p)
+        std::fill(panel + p * width + lines, panel + (p + 1) * width, T(0));
+    }
   }
 }
 
