@@ -198,7 +198,9 @@ TEST_CASE("rules in one pass: large and odd operands have the same gradients rec
                           logit_loss(x, t),
                           bce_with_logits(a, t),
                           addcmul(x, t, a.slice(0, 0, 1), number),
-                          addcdiv(a, x, t, number)};
+                          addcdiv(a, x, t, number),
+                          prod(x, {0}),
+                          prod(a, {1}, true)};
                 });
               },
               same_but_nan) == "");

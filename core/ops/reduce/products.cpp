@@ -8,7 +8,9 @@
 #include "core/ops/reduce/product.h"
 #include "core/ops/reduce/scans.h"
 #include "core/ops/reduce/whole.h"
+#include "core/reduction.h"
 
+#include <array>
 #include <fmt/format.h>
 
 namespace eg {
@@ -125,11 +127,16 @@ Joined joined(const Shape& x, const Reduced& reduced) {
   return j;
 }
 
+/// prod_of_others(x, axis) * g in one pass, with the bits of both in turn; g is [..., 1, ...].
+Tensor scaled_products_of_others(const Tensor& x, int axis, const Tensor& g);
+
 Tensor prod_gradient(const VjpArgs& args) {
   const Reduced reduced = axes_attribute(args);
   if (std::count(reduced.begin(), reduced.end(), true) == 1) {
-    const auto axis = std::find(reduced.begin(), reduced.end(), true) - reduced.begin();
-    return mul(prod_of_others(args.in[0], static_cast<int>(axis)), with_kept_axes(args, args.grad[0]));
+    const auto axis = static_cast<int>(std::find(reduced.begin(), reduced.end(), true) - reduced.begin());
+    const Tensor &x = args.in[0], g = with_kept_axes(args, args.grad[0]);
+    if (reduction() != Reduction::exact && may_fuse(std::array{x, g})) return scaled_products_of_others(x, axis, g);
+    return mul(prod_of_others(x, axis), g);
   }
   const Joined j = joined(args.in[0].shape(), axes_attribute(args));
   const Tensor others = prod_of_others(reshape(permute_axes(args.in[0], j.order), j.shape), -1);
@@ -175,7 +182,8 @@ template <class T> void others_of(const T* x, std::int64_t n, std::int64_t strid
   }
 }
 
-template <class T> void others_of_lines(const T* x, const AxisSplit& s, T* y) {
+/// `factors`: null, or a number for each line, by which its products are multiplied once they are rounded.
+template <class T> void others_of_lines(const T* x, const AxisSplit& s, const T* factors, T* y) {
   constexpr std::int64_t width = 16; // columns of one task: a line of the cache
   const bool rows = s.inner == 1;
   const std::int64_t numbers = rows ? s.extent + most_lanes : s.extent * most_lanes;
@@ -187,12 +195,28 @@ template <class T> void others_of_lines(const T* x, const AxisSplit& s, T* y) {
     auto* exponent = reinterpret_cast<std::int64_t*>(mantissa + numbers);
     const T* from = x + o * s.extent * s.inner + column;
     T* to = y + o * s.extent * s.inner + column;
-    if (rows ? others_of_row(from, s.extent, to, mantissa, exponent)
-             : others_of_columns(from, s.extent, s.inner, columns, to, mantissa, exponent))
-      return;
-    for (std::int64_t c = 0; c < columns; ++c)
-      others_of(from + c, s.extent, s.inner, to + c, reinterpret_cast<Product*>(buffer.data()));
+    if (!(rows ? others_of_row(from, s.extent, to, mantissa, exponent)
+               : others_of_columns(from, s.extent, s.inner, columns, to, mantissa, exponent)))
+      for (std::int64_t c = 0; c < columns; ++c)
+        others_of(from + c, s.extent, s.inner, to + c, reinterpret_cast<Product*>(buffer.data()));
+    if (factors == nullptr) return;
+    const T* const factor = factors + o * s.inner + column; // the block is in the second cache still
+    if (rows)
+      for (std::int64_t e = 0; e < s.extent; ++e) to[e] *= *factor;
+    else
+      for (std::int64_t e = 0; e < s.extent; ++e)
+        for (std::int64_t c = 0; c < columns; ++c) to[e * s.inner + c] *= factor[c];
   });
+}
+
+Tensor scaled_products_of_others(const Tensor& x, int axis, const Tensor& g) {
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  if (y.numel() == 0) return y;
+  const Tensor from = packed(x), factors = packed(g);
+  visit_floating(x.dtype(), [&]<class T>() {
+    others_of_lines(from.data<T>(), split_at(x.shape(), axis), factors.data<T>(), y.mutable_data<T>());
+  });
+  return y;
 }
 
 /// The same over the sorted factors; equal ones get one value, so that the places do not matter.
@@ -228,7 +252,8 @@ template <bool exact> void others_cpu(const OpArgs& args, std::span<Tensor> out)
   const AxisSplit s = split_at(args.in[0].shape(), axis);
   if (!exact) {
     const Tensor x = packed(args.in[0]);
-    return visit_floating(x.dtype(), [&]<class T>() { others_of_lines(x.data<T>(), s, out[0].mutable_data<T>()); });
+    return visit_floating(x.dtype(),
+                          [&]<class T>() { others_of_lines<T>(x.data<T>(), s, nullptr, out[0].mutable_data<T>()); });
   }
   const Groups groups = groups_of(args.in[0], only(axis));
   visit_floating(out[0].dtype(), [&]<class T>() {
