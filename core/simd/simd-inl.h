@@ -25,7 +25,7 @@
 #ifndef EQUIGRAD_SIMD_TARGETS
 #define EQUIGRAD_SIMD_TARGETS
 // Few targets keep binaries small: baseline, AVX2, AVX3 (AVX-512 F/BW/DQ/VL); NEON. On SVE's header GCC 12 crashes.
-#ifndef EQUIGRAD_UNUSED_TARGETS // those that the processor of a sanitized build lacks (scripts/cmake/equigrad_room.cmake)
+#ifndef EQUIGRAD_UNUSED_TARGETS // what a sanitized build cannot run (scripts/cmake/equigrad_room.cmake)
 #define EQUIGRAD_UNUSED_TARGETS 0
 #endif
 #ifndef HWY_DISABLED_TARGETS
