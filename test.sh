@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
 #   ./test.sh        all but `device`, `browser`, `wheel` and `wasm`: unit, law, split and STIP tests under AddressSanitizer and
-#                    UBSan, but the longest, and not looking for uses of variables after their function's return; then
-#                    in `check`, which is `dev` with files compiled eight at a time, everything else, the laws once
-#                    more, the longest, what a sanitizer cuts short, and the Python module where PyPI can be reached
+#                    UBSan, but the longest; then in `check`, which is `dev` with files compiled eight at a time,
+#                    everything else, the laws once more, the longest, what a sanitizer cuts short, and the Python
+#                    module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
