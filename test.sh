@@ -93,7 +93,7 @@ cuda)
 browser)
   install_packages build test browser
   (browser_environment) || say "Playwright cannot be had from PyPI: the tests are skipped"
-  ./scripts/explorer.sh
+  ./scripts/explorer.sh wasm # the engine that `./test.sh wasm` tests: one build for both
   build check equigrad_cli explore_door
   ctest --preset check -L browser
   ;;

@@ -1,15 +1,20 @@
 #!/bin/sh
 # Builds the explorer: build/explorer/index.html with its files, and build/explorer/explorer.html, the same in one file.
+#   ./scripts/explorer.sh         as it is released
+#   ./scripts/explorer.sh wasm    with the engine of that preset, which holds the laws too and is larger
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/common.sh
+
+preset=${1-page}
+case $preset in page | wasm) ;; *) die "explorer.sh: there is no preset '$preset' for pages; there are page and wasm" ;; esac
 
 install_packages build wasm explorer
 NODE_PATH=/usr/share/nodejs${NODE_PATH:+:$NODE_PATH} # emscripten's JavaScript libraries, for a Node not of Debian
 CCACHE_COMPILERTYPE=clang
 export NODE_PATH CCACHE_COMPILERTYPE
-build page explorer_engine
-engine=build/page/apps/explore/wasm
+build "$preset" explorer_engine
+engine=build/$preset/apps/explore/wasm
 web=apps/explore/web
 parts=build/explorer-parts
 mkdir -p "$parts"

@@ -71,7 +71,7 @@ function(equigrad_options target)
     target_compile_options(${target} PRIVATE -fsanitize=${EQUIGRAD_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
     # What this one sees, AddressSanitizer sees when it is done; it costs a tenth of the time to compile.
-    target_compile_options(${target} PRIVATE -fno-sanitize=object-size)
+    target_compile_options(${target} PRIVATE -fno-sanitize=object-size ${EQUIGRAD_SANITIZE_OPTIONS})
     # With these three GCC takes the address of a lambda for possibly null, so that op rows are no constants; a null
     # pointer that is used still ends in AddressSanitizer's report.
     target_compile_options(${target} PRIVATE
