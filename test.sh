@@ -1,9 +1,7 @@
 #!/bin/sh
 # Installs what the tests need, builds, and runs the tests through CTest.
-#   ./test.sh        all but `device`, `browser`, `wheel` and `wasm`: unit, law, split and STIP tests under AddressSanitizer and
-#                    UBSan, but the longest; then in `check`, which is `dev` with files compiled eight at a time,
-#                    everything else, the laws once more, the longest, what a sanitizer cuts short, and the Python
-#                    module where PyPI can be reached
+#   ./test.sh        all but `device`, `browser`, `wheel`, `wasm` and what compiles once more (asan, tsan, clang, arm): some
+#                    laws and fuzzers also under valgrind, and the Python module where PyPI can be reached
 #   ./test.sh fast   the quick tests of `dev`: under a minute in all, once built
 #   ./test.sh dev    everything in `dev` but the Python module
 #   ./test.sh python the Python module: its tests, and `pip install .` of a fresh clone
@@ -40,7 +38,6 @@ mode=${1-all}
 case $mode in
 all)
   install_packages build test python
-  sanitized asan-short
   if (python_environment); then
     with_python check
   else

@@ -1,13 +1,16 @@
 #include "core/memory/allocator.h"
 
+#include "core/base/error.h"
 #include "core/base/out_of_memory.h"
 #include "core/memory/block_cache.h"
 #include "core/threads/at_fork.h"
 
 #include <array>
 #include <cstdlib>
+#include <fmt/format.h>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <sys/mman.h>
 
 namespace eg::allocator {
@@ -18,9 +21,12 @@ class MachineMemory final : public BlockSource {
 public:
   std::byte* take(std::size_t size) override {
     constexpr std::size_t huge_page = std::size_t{2} << 20;
-    const std::size_t align = size >= huge_page ? huge_page : alignment;
-    void* const block = std::aligned_alloc(align, (size + align - 1) / align * align);
-    if (block != nullptr && size >= huge_page) madvise(block, size, MADV_HUGEPAGE);
+    const bool large = size >= huge_page;
+    void* block = nullptr;
+    if (posix_memalign(&block, large ? huge_page : alignment,
+                       large ? (size + huge_page - 1) / huge_page * huge_page : size) != 0)
+      return nullptr;
+    if (large) madvise(block, size, MADV_HUGEPAGE);
     return static_cast<std::byte*>(block);
   }
   void give_back(std::byte* block) noexcept override { std::free(block); }
@@ -32,18 +38,29 @@ public:
   std::string refusal() const override { return memory_limit_words(); }
 };
 
+/// Whether the environment leaves freed blocks in the cache. Checkers of memory see the end of a block, and who reads
+/// it when it is freed, only where it has its own size and goes back at once.
+bool environment_reuses() {
+  const char* const said = std::getenv("EQUIGRAD_REUSE_MEMORY");
+  const std::string_view words = said != nullptr ? said : "1";
+  if (words != "0" && words != "1")
+    throw ValueError(fmt::format("EQUIGRAD_REUSE_MEMORY is '{}'; it can be 0 or 1", words));
+  return words == "1";
+}
+
 struct Process {
   MachineMemory memory;
-  BlockCache cache{memory, machine_memory()};
+  BlockCache cache{memory, machine_memory(), environment_reuses()};
 };
 
 /// The process's cache of free blocks. Never destroyed: tensors in static storage may outlive it otherwise.
 BlockCache& cache() {
   alignas(Process) static std::array<std::byte, sizeof(Process)> room;
   static Process* const instance = [] {
+    Process* const made = std::construct_at(reinterpret_cast<Process*>(room.data()));
     const auto unlock = [] { cache().unlock(); };
     at_fork([] { cache().lock(); }, unlock, unlock);
-    return std::construct_at(reinterpret_cast<Process*>(room.data()));
+    return made;
   }();
   return instance->cache;
 }
