@@ -1,8 +1,8 @@
 #pragma once
 // Allocates 64-byte-aligned blocks and caches freed ones. Freed blocks are reused, because touching fresh pages costs
 // ten times more than writing warm ones; a steady-state training step asks the system for nothing. With
-// EQUIGRAD_REUSE_MEMORY=0 in the environment no block is kept, and each has the size that was asked for, for valgrind and
-// AddressSanitizer.
+// EQUIGRAD_REUSE_MEMORY=0 in the environment no block is kept, and each has the size that was asked for, for valgrind
+// and AddressSanitizer.
 
 #include <cstddef>
 #include <cstdint>
