@@ -21,12 +21,9 @@ class MachineMemory final : public BlockSource {
 public:
   std::byte* take(std::size_t size) override {
     constexpr std::size_t huge_page = std::size_t{2} << 20;
-    const bool large = size >= huge_page;
     void* block = nullptr;
-    if (posix_memalign(&block, large ? huge_page : alignment,
-                       large ? (size + huge_page - 1) / huge_page * huge_page : size) != 0)
-      return nullptr;
-    if (large) madvise(block, size, MADV_HUGEPAGE);
+    if (posix_memalign(&block, size >= huge_page ? huge_page : alignment, size) != 0) return nullptr;
+    if (size >= huge_page) madvise(block, size, MADV_HUGEPAGE);
     return static_cast<std::byte*>(block);
   }
   void give_back(std::byte* block) noexcept override { std::free(block); }
@@ -38,14 +35,14 @@ public:
   std::string refusal() const override { return memory_limit_words(); }
 };
 
-/// Whether the environment leaves freed blocks in the cache. Checkers of memory see the end of a block, and who reads
-/// it when it is freed, only where it has its own size and goes back at once.
+/// EQUIGRAD_REUSE_MEMORY, by default true. A block that is larger than its tensor, or kept after it, hides wrong
+/// accesses from valgrind and AddressSanitizer. Throws ValueError for anything but 0 and 1.
 bool environment_reuses() {
-  const char* const said = std::getenv("EQUIGRAD_REUSE_MEMORY");
-  const std::string_view words = said != nullptr ? said : "1";
-  if (words != "0" && words != "1")
-    throw ValueError(fmt::format("EQUIGRAD_REUSE_MEMORY is '{}'; it can be 0 or 1", words));
-  return words == "1";
+  const char* const set = std::getenv("EQUIGRAD_REUSE_MEMORY");
+  const std::string_view value = set != nullptr ? set : "1";
+  if (value != "0" && value != "1")
+    throw ValueError(fmt::format("EQUIGRAD_REUSE_MEMORY is '{}'; it can be 0 or 1", value));
+  return value == "1";
 }
 
 struct Process {
