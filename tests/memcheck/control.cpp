@@ -1,4 +1,4 @@
-// Reads what nobody may read: the tests memcheck.sees_* pass where valgrind says so.
+// Reads memory outside a tensor, freed, or never written; valgrind must report each (memcheck.sees_*).
 
 #include "core/tensor.h"
 
