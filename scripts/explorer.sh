@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the explorer: build/explorer/index.html with its files, and build/explorer/explorer.html, the same in one file.
 #   ./scripts/explorer.sh         as it is released
-#   ./scripts/explorer.sh wasm    with the engine of that preset, which holds the laws too and is larger
+#   ./scripts/explorer.sh wasm    with the engine of that preset, which holds the laws too and is larger, for tests: in
+#                                 build/explorer-wasm
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -16,7 +17,9 @@ export NODE_PATH CCACHE_COMPILERTYPE
 build "$preset" explorer_engine
 engine=build/$preset/apps/explore/wasm
 web=apps/explore/web
-parts=build/explorer-parts
+pages=build/explorer
+if [ "$preset" != page ]; then pages=$pages-$preset; fi
+parts=$pages-parts
 mkdir -p "$parts"
 
 say "Checking and bundling the pages"
@@ -29,5 +32,5 @@ python3 scripts/pack_explorer.py worker "$engine/engine.js" "$parts/worker.js" "
 esbuild "$web/src/main.ts" --bundle --minify --format=iife --target=es2021 --charset=utf8 --log-level=warning \
   --loader:.cpp=text --loader:.py=text --loader:.txt=text \
   --alias:formulas="./$parts/formulas.json" --alias:chapters="./$parts/chapters.json" --alias:worker-source="./$parts/worker.txt" --outfile="$parts/explorer.js"
-python3 scripts/pack_explorer.py pages "$engine/engine.wasm" "$parts/explorer.js" "$parts/math.woff2" build/explorer
-say "build/explorer/index.html and build/explorer/explorer.html"
+python3 scripts/pack_explorer.py pages "$engine/engine.wasm" "$parts/explorer.js" "$parts/math.woff2" "$pages"
+say "$pages/index.html and $pages/explorer.html"
