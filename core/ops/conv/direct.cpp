@@ -178,9 +178,9 @@ template <class T> void direct_forward(const Conv& c, const T* x, const T* w, co
   const Layout largest = input_layout(a, bands[0]);
   const std::int64_t width = a.columns.count, units = c.images * c.groups * bands.count;
   const std::int64_t chunk = chunk_of(c.outputs * c.depth() * bands.rows * width);
-  // Planes of a row of windows that stay in the first-level cache while all outputs are summed from them.
-  constexpr std::int64_t cached = 20 * 1024 / sizeof(T);
-  const std::int64_t channel = a.rows.kernel * largest.phases * largest.width();
+  // Planes of two rows of windows that stay in the first-level cache while all outputs are summed from them.
+  constexpr std::int64_t cached = 20 * 1024 / sizeof(T), together = 2;
+  const std::int64_t channel = (a.rows.kernel + a.rows.stride) * largest.phases * largest.width();
   const std::int64_t piece = std::max<std::int64_t>(cached / channel, 1) * a.taps();
   ScratchPool pool(parallel::chunks(units, chunk), bytes_of<T>(largest, c.inputs));
   parallel::for_each(units, chunk, [&](std::int64_t begin, std::int64_t end) {
@@ -192,12 +192,13 @@ template <class T> void direct_forward(const Conv& c, const T* x, const T* w, co
       const Layout layout = input_layout(a, band);
       const std::vector<std::int64_t> offsets = tap_offsets(a, layout, c.inputs);
       copy_padded(layout, c.inputs, x + slab * c.inputs * a.pixels(), planes);
-      for (std::int64_t i = 0; i < band.rows(); ++i)
+      const std::int64_t row_step = a.rows.stride * layout.width();
+      for (std::int64_t i = 0; i < band.rows(); i += together)
         for (std::int64_t term = 0; term < c.depth(); term += piece)
-          tap_sums<T>({planes + i * a.rows.stride * layout.width(), offsets.data() + term,
-                       std::min(piece, c.depth() - term), w + first * c.depth() + term, c.depth(), c.outputs,
-                       bias != nullptr ? bias + first : nullptr,
-                       y + slab * c.outputs * a.windows() + (band.begin + i) * width, a.windows(), width, term > 0});
+          tap_sums<T>({planes + i * row_step, offsets.data() + term, std::min(piece, c.depth() - term),
+                       w + first * c.depth() + term, c.depth(), c.outputs, bias != nullptr ? bias + first : nullptr,
+                       y + slab * c.outputs * a.windows() + (band.begin + i) * width, a.windows(), width, term > 0,
+                       std::min(together, band.rows() - i), row_step});
     }
   });
 }

@@ -13,29 +13,50 @@ namespace {
 
 using conv::TapSum;
 
-/// `outputs` rows by `vectors` vectors of y in registers. `last`: lanes of the last vector that count.
+/// Vector by vector through the rows of a TapSum.
+struct TapPlace {
+  std::int64_t row = 0, column = 0;
+
+  template <class T> HWY_INLINE void next(const TapSum<T>& p, std::int64_t lanes) {
+    column += lanes;
+    if (column >= p.n) {
+      column = 0;
+      ++row;
+    }
+  }
+};
+
+/// `outputs` rows by `vectors` vectors of y in registers, from `place` on, which it moves behind them.
 template <int outputs, int vectors, class T>
-HWY_INLINE void TapTile(const TapSum<T>& p, std::int64_t output, std::int64_t column, std::size_t last) {
+HWY_INLINE void TapTile(const TapSum<T>& p, std::int64_t output, TapPlace& place) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const T* HWY_RESTRICT planes = p.planes + column;
   const T* HWY_RESTRICT weights = p.weights + output * p.weight_step;
-  T* HWY_RESTRICT y = p.y + output * p.y_step + column;
+  const T* from[vectors];
+  T* to[vectors];
+  std::int64_t count[vectors]; // lanes that are in the row
+  HWY_UNROLL(8)
+  for (int v = 0; v < vectors; ++v) {
+    from[v] = p.planes + place.row * p.row_step + place.column;
+    to[v] = p.y + output * p.y_step + place.row * p.n + place.column;
+    count[v] = std::min(lanes, p.n - place.column);
+    place.next(p, lanes);
+  }
   V acc[outputs][vectors];
   HWY_UNROLL(4)
   for (int o = 0; o < outputs; ++o) HWY_UNROLL(8)
   for (int v = 0; v < vectors; ++v) {
     if (p.adds)
-      acc[o][v] = LoadUpTo(d, y + o * p.y_step + v * lanes, v + 1 < vectors ? static_cast<std::size_t>(lanes) : last);
+      acc[o][v] = LoadUpTo(d, to[v] + o * p.y_step, static_cast<std::size_t>(count[v]));
     else
       acc[o][v] = p.start != nullptr ? hn::Set(d, p.start[output + o]) : hn::Zero(d);
   }
   for (std::int64_t k = 0; k < p.terms; ++k) {
-    const T* HWY_RESTRICT from = planes + p.offsets[k];
+    const std::int64_t offset = p.offsets[k];
     V x[vectors];
     HWY_UNROLL(8)
-    for (int v = 0; v < vectors; ++v) x[v] = hn::LoadU(d, from + v * lanes);
+    for (int v = 0; v < vectors; ++v) x[v] = hn::LoadU(d, from[v] + offset);
     HWY_UNROLL(4)
     for (int o = 0; o < outputs; ++o) {
       const V w = hn::Set(d, weights[o * p.weight_step + k]);
@@ -45,38 +66,39 @@ HWY_INLINE void TapTile(const TapSum<T>& p, std::int64_t output, std::int64_t co
   }
   HWY_UNROLL(4)
   for (int o = 0; o < outputs; ++o) {
-    T* to = y + o * p.y_step;
     HWY_UNROLL(8)
-    for (int v = 0; v + 1 < vectors; ++v) hn::StoreU(acc[o][v], d, to + v * lanes);
-    StoreUpTo(acc[o][vectors - 1], d, to + (vectors - 1) * lanes, last);
+    for (int v = 0; v < vectors; ++v) {
+      if (HWY_LIKELY(count[v] == lanes)) // masked stores are slow
+        hn::StoreU(acc[o][v], d, to[v] + o * p.y_step);
+      else
+        StoreUpTo(acc[o][v], d, to[v] + o * p.y_step, static_cast<std::size_t>(count[v]));
+    }
   }
 }
 
 /// TapTile of `wanted` vectors, 1 to `vectors`.
 template <int outputs, int vectors, class T>
-HWY_INLINE void TapVectors(std::int64_t wanted, const TapSum<T>& p, std::int64_t output, std::int64_t column,
-                           std::size_t last) {
+HWY_INLINE void TapVectors(std::int64_t wanted, const TapSum<T>& p, std::int64_t output, TapPlace& place) {
   if constexpr (vectors > 1)
-    if (wanted < vectors) return TapVectors<outputs, vectors - 1>(wanted, p, output, column, last);
-  TapTile<outputs, vectors>(p, output, column, last);
+    if (wanted < vectors) return TapVectors<outputs, vectors - 1>(wanted, p, output, place);
+  TapTile<outputs, vectors>(p, output, place);
 }
 
-/// In tiles of at most `vectors` vectors, as even as they can be: a tile of one vector waits for its sums.
-template <int outputs, int vectors, class T> void TapRow(const TapSum<T>& p, std::int64_t output) {
+/// In tiles of at most `vectors` vectors, as even as they can be: a tile of one vector waits for its sums. A tile goes
+/// on in the next row. Of 7 vectors each, one row would be tiles of 3, 2 and 2, two rows are four of 3 and one of 2.
+template <int outputs, int vectors, class T> void TapRows(const TapSum<T>& p, std::int64_t output) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  const std::int64_t all = (p.n + lanes - 1) / lanes, tiles = (all + vectors - 1) / vectors;
-  for (std::int64_t tile = 0; tile < tiles; ++tile) {
-    const std::int64_t first = all * tile / tiles, end = all * (tile + 1) / tiles;
-    TapVectors<outputs, vectors>(end - first, p, output, first * lanes,
-                                 static_cast<std::size_t>(std::min(lanes, p.n - (end - 1) * lanes)));
-  }
+  const std::int64_t all = p.rows * ((p.n + lanes - 1) / lanes), tiles = (all + vectors - 1) / vectors;
+  TapPlace place;
+  for (std::int64_t tile = 0; tile < tiles; ++tile)
+    TapVectors<outputs, vectors>(all * (tile + 1) / tiles - all * tile / tiles, p, output, place);
 }
 
 template <class T> void TapSums(const TapSum<T>& p) {
   constexpr int several = 4;
   std::int64_t o = 0;
-  for (; o + several <= p.outputs; o += several) TapRow<several, 3>(p, o);
-  for (; o < p.outputs; ++o) TapRow<1, 8>(p, o);
+  for (; o + several <= p.outputs; o += several) TapRows<several, 3>(p, o);
+  for (; o < p.outputs; ++o) TapRows<1, 8>(p, o);
 }
 
 /// The sum of the lanes of v in double.

@@ -40,28 +40,35 @@ template <class D, class V, class T> HWY_INLINE void StoreNarrow([[maybe_unused]
   }
 }
 
-/// `steps` steps of all rows, whose elements lie as columns. `starts`: the first step takes what is there.
+/// `steps` steps of all rows, whose elements lie as columns, side by side: each step of a row waits for the one before.
+/// `starts`: the first step takes what is there.
 template <Scan scan, class T>
 void ScanTile(const T* a, const T* b, std::int64_t steps, bool reverse, bool starts, double* state, T* y) {
-  const hn::ScalableTag<double> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t row = 0; row < rows_of_scan; row += lanes) {
-    auto z = hn::LoadU(d, state + row);
-    for (std::int64_t k = 0; k < steps; ++k) {
-      const std::int64_t at = (reverse ? steps - 1 - k : k) * rows_of_scan + row;
-      const auto v = LoadWide(d, a + at);
+  const hn::CappedTag<double, rows_of_scan> d;
+  constexpr std::int64_t lanes = hn::MaxLanes(d), vectors = rows_of_scan / lanes;
+  using V = hn::Vec<decltype(d)>;
+  V z[vectors];
+  HWY_UNROLL(8)
+  for (int i = 0; i < vectors; ++i) z[i] = hn::LoadU(d, state + i * lanes);
+  for (std::int64_t k = 0; k < steps; ++k) {
+    const std::int64_t first = (reverse ? steps - 1 - k : k) * rows_of_scan;
+    HWY_UNROLL(8)
+    for (int i = 0; i < vectors; ++i) {
+      const std::int64_t at = first + i * lanes;
+      const V v = LoadWide(d, a + at);
       if constexpr (scan == Scan::linear) {
-        const auto term = LoadWide(d, b + at);
-        z = starts && k == 0 ? term : hn::Add(hn::Mul(v, z), term);
+        const V term = LoadWide(d, b + at);
+        z[i] = starts && k == 0 ? term : hn::Add(hn::Mul(v, z[i]), term);
       } else if constexpr (scan == Scan::product) {
-        z = starts && k == 0 ? v : hn::Mul(z, v);
+        z[i] = starts && k == 0 ? v : hn::Mul(z[i], v);
       } else {
-        z = starts && k == 0 ? v : hn::Add(z, v);
+        z[i] = starts && k == 0 ? v : hn::Add(z[i], v);
       }
-      StoreNarrow(d, z, y + at);
+      StoreNarrow(d, z[i], y + at);
     }
-    hn::StoreU(z, d, state + row);
   }
+  HWY_UNROLL(8)
+  for (int i = 0; i < vectors; ++i) hn::StoreU(z[i], d, state + i * lanes);
 }
 
 template <Scan scan, class T> void ScanRows(const T* a, const T* b, std::int64_t n, bool reverse, T* y) {
