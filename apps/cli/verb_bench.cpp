@@ -56,7 +56,7 @@ Job declare_bench(CLI::App& app, const CommonOptions& common) {
       ->type_name("X")
       ->capture_default_str();
   app.add_flag("--checkpoint", request->options.checkpoint,
-               "bench step: blocks keep their input alone and compute the rest again on the way back");
+               "bench step: blocks keep their input alone and compute the rest again in the backward pass");
   app.add_flag("--exact", request->options.exact,
                "bench step, ops: with exact reductions; ops: the rows that have an exact kernel, and how much slower");
   common.files

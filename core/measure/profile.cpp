@@ -122,7 +122,7 @@ std::string Profile::table(const Roofline& roofline, double elapsed_us) const {
   for (const Row& row : rows(roofline)) {
     heard += row.us;
     out += fmt::format("{:<38}{:>9}{:>12.3f}{:>7.1f}%{:>10.1f}{:>9.1f}{:>10.0f}%\n",
-                       row.name + (row.backward ? ", way back" : ""), row.calls, row.us / 1e3,
+                       row.name + (row.backward ? ", backward" : ""), row.calls, row.us / 1e3,
                        100 * row.us / elapsed_us, giga_per_s(row.work.flops, row.us),
                        giga_per_s(row.work.bytes, row.us), 100 * share_of_roofline(row.least_ms, row.us));
   }

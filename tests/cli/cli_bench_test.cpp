@@ -97,7 +97,7 @@ TEST_CASE("--profile writes a trace that parses, and says where the time went") 
   const Outcome got =
       run_program({"bench", "step", "--case", "bert-small", "--batch", "1", "--seconds", "0.01", "--profile", trace});
   REQUIRE_MESSAGE(got.code == 0, got.err);
-  for (const char* words : {"adam", "way back", "roofline", "peak memory", "trace.json"})
+  for (const char* words : {"adam", ", backward", "roofline", "peak memory", "trace.json"})
     CHECK_MESSAGE(got.out.find(words) != std::string::npos, words);
   const auto json = nlohmann::json::parse(std::ifstream(trace));
   bool linear = false, memory = false;

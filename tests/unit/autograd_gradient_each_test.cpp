@@ -1,4 +1,4 @@
-// Gradients handed over one by one, and optimisers that step on the way back.
+// Gradients handed over one by one, and optimisers that step in the backward pass.
 
 #include "autograd/tape.h"
 #include "core/base/error.h"
@@ -56,7 +56,7 @@ bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 } // namespace
 
-TEST_CASE("an optimiser that steps on the way back gives the same bits, with and without checkpoints") {
+TEST_CASE("an optimiser that steps in the backward pass gives the same bits, with and without checkpoints") {
   const std::vector<Tensor> at_once = trained(false, false);
   CHECK(same(trained(false, true), at_once));
   CHECK(same(trained(true, true), at_once));
@@ -139,7 +139,7 @@ TEST_CASE("the rows of a shared table are added to what has arrived: same bits, 
   CHECK_FALSE(same_bits(expected, gradient_of(of_all)));
 
   Tape tape;
-  const Tensor rows_first = of_rows(); // the way back passes it last
+  const Tensor rows_first = of_rows(); // the backward pass reaches it last
   const Tensor loss = add(rows_first, of_all());
   allocator::reset_peak();
   const std::size_t before = allocator::stats().live_bytes;

@@ -87,7 +87,7 @@ TEST_CASE("rows add the calls up and stand in the order of time") {
     CHECK_MESSAGE(table.find(words) != std::string::npos, words);
 }
 
-TEST_CASE("the way back is told apart inside a checkpoint and after an error") {
+TEST_CASE("the backward pass is told apart inside a checkpoint and after an error") {
   const Tensor x = random_normal({4, 4}, {7, 4});
   const Profile profile;
   {
