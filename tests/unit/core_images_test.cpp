@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 using namespace eg;
 
@@ -65,10 +66,13 @@ TEST_CASE("conv2d of wide windows is a product with unfolded windows, with one g
     Shape x, w;
     Conv2dOptions options;
   };
-  const Case cases[] = {{{2, 30, 41, 53}, {11, 30, 3, 3}, {.padding = 1}},
-                        {{1, 3, 70, 90}, {6, 3, 7, 7}, {.stride = 2, .padding = 3}},
-                        {{1, 50, 20, 60}, {5, 50, 3, 4}, {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}}},
-                        {{1, 90, 9, 30}, {8, 45, 3, 3}, {.padding = 1, .groups = 2}}};
+  std::vector<Case> cases = {
+      {{2, 30, 41, 53}, {11, 30, 3, 3}, {.padding = 1}},
+      {{1, 3, 70, 90}, {6, 3, 7, 7}, {.stride = 2, .padding = 3}},
+      {{1, 50, 20, 60}, {5, 50, 3, 4}, {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}}},
+      {{1, 90, 9, 30}, {8, 45, 3, 3}, {.padding = 1, .groups = 2}}};
+  for (std::int64_t width = 24; width <= 75; ++width) // any number of vectors, and what is left of the last
+    cases.push_back({{1, 8, 3 + width % 4, width}, {5 + width % 3, 8, 3, 3}, {.padding = 1}});
   for (const Case& c : cases) {
     for (const DType dtype : {DType::f32, DType::f64}) {
       const std::int64_t groups = c.options.groups, outputs = c.w[0] / groups, images = c.x[0];

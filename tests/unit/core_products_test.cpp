@@ -6,8 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 using namespace eg;
@@ -29,9 +31,11 @@ template <class T> std::vector<T> factors(std::int64_t rows, std::int64_t column
 template <class T> double error_of_columns(std::int64_t rows, std::int64_t columns, double powers) {
   const std::vector<T> x = factors<T>(rows, columns, powers, 11);
   std::vector<T> y(x.size());
-  std::vector<double> mantissa(static_cast<std::size_t>(rows * reduce::most_lanes));
+  std::vector<double> mantissa(static_cast<std::size_t>(rows * reduce::scratch_columns));
   std::vector<std::int64_t> exponent(mantissa.size());
-  REQUIRE(reduce::others_of_columns(x.data(), rows, columns, columns, y.data(), mantissa.data(), exponent.data()));
+  const auto marks = std::make_unique<bool[]>(static_cast<std::size_t>(columns));
+  reduce::others_of_columns(x.data(), rows, columns, columns, y.data(), mantissa.data(), exponent.data(), marks.get());
+  REQUIRE(std::count(marks.get(), marks.get() + columns, true) == 0);
   double worst = 0;
   for (std::int64_t c = 0; c < columns; ++c)
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -74,8 +78,8 @@ TEST_CASE("products of others of rows and columns agree with plain loops") {
     CAPTURE(n);
     CHECK(error_of_row<float>(n, 1.0) < 1e-6);
     CHECK(error_of_row<double>(n, 1.0) < 1e-13);
-    CHECK(error_of_row<double>(n, 200.0) < 1e-13); // up to 2^12800 on the way
-    for (const std::int64_t columns : {1, 3, 8, 17}) {
+    CHECK(error_of_row<double>(n, 200.0) < 1e-13);          // up to 2^12800 on the way
+    for (const std::int64_t columns : {1, 3, 8, 17, 150}) { // one vector at a time, and many
       CHECK(error_of_columns<float>(n, columns, 1.0) < 1e-6);
       CHECK(error_of_columns<float>(n, columns, 120.0) < 1e-6);
       CHECK(error_of_columns<double>(n, columns, 200.0) < 1e-13);
@@ -102,7 +106,7 @@ TEST_CASE("products of columns agree with those of rows, and a factor of 0, infi
     column[3] *= 2.0F; // the check sees a wrong factor
     CHECK(reduce::row_product(column.data(), rows).exponent != exponent[at]);
   }
-  std::vector<double> scratch(static_cast<std::size_t>(rows * columns) * reduce::most_lanes);
+  std::vector<double> scratch(static_cast<std::size_t>(rows * std::max(columns, reduce::scratch_columns)));
   std::vector<std::int64_t> powers(scratch.size());
   std::vector<float> y(x.size());
   for (const float odd : {0.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
@@ -114,10 +118,29 @@ TEST_CASE("products of columns agree with those of rows, and a factor of 0, infi
         CHECK(marks[c] == (c == place % all_normal.size()));
         CHECK((marks[c] || mantissa[c] == all_normal[c]));
       }
-      CHECK(!reduce::others_of_columns(with.data(), rows, columns, columns, y.data(), scratch.data(), powers.data()));
+      reduce::others_of_columns(with.data(), rows, columns, columns, y.data(), scratch.data(), powers.data(), marks);
+      for (std::size_t c = 0; c < all_normal.size(); ++c) CHECK(marks[c] == (c == place % all_normal.size()));
       CHECK(!reduce::others_of_row(with.data(), rows * columns, y.data(), scratch.data(), powers.data()));
       CHECK(!reduce::row_product(with.data(), rows * columns).normal);
     }
+}
+
+TEST_CASE_TEMPLATE("products of a column's others do not depend on zeros in other columns", T, float, double) {
+  const Shape shape{61, 300}; // several blocks of columns, and a rest
+  const Tensor x = random_uniform(shape, {7, 1}, 0.8, 1.25, dtype_of<T>);
+  const Tensor want = prod_of_others(x, 0);
+  for (const std::int64_t every : {1, 2, 16, 70}) {
+    Tensor with = x.clone();
+    for (std::int64_t c = 0; c < shape[1]; c += every) with.mutable_data<T>()[c] = 0;
+    const Tensor got = prod_of_others(with, 0);
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      const std::int64_t row = i / shape[1], column = i % shape[1];
+      if (column % every != 0 || row == 0)
+        REQUIRE(got.data<T>()[i] == want.data<T>()[i]);
+      else
+        REQUIRE(got.data<T>()[i] == 0);
+    }
+  }
 }
 
 TEST_CASE("prod and its gradient along the first axis take zeros, infinities and NaN as the plain product does") {

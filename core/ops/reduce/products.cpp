@@ -184,9 +184,9 @@ template <class T> void others_of(const T* x, std::int64_t n, std::int64_t strid
 
 /// `factors`: null, or a number for each line, by which its products are multiplied once they are rounded.
 template <class T> void others_of_lines(const T* x, const AxisSplit& s, const T* factors, T* y) {
-  constexpr std::int64_t width = 16; // columns of one task: a line of the cache
+  constexpr std::int64_t width = 64; // columns of one task
   const bool rows = s.inner == 1;
-  const std::int64_t numbers = rows ? s.extent + most_lanes : s.extent * most_lanes;
+  const std::int64_t numbers = rows ? s.extent + most_lanes : s.extent * scratch_columns;
   const std::int64_t tasks = s.outer * parallel::chunks(s.inner, width);
   ScratchPool pool(tasks, static_cast<std::size_t>(numbers) * sizeof(Product));
   for_each_block(s, width, sizeof(T), [&](std::int64_t o, std::int64_t column, std::int64_t columns) {
@@ -195,9 +195,13 @@ template <class T> void others_of_lines(const T* x, const AxisSplit& s, const T*
     auto* exponent = reinterpret_cast<std::int64_t*>(mantissa + numbers);
     const T* from = x + o * s.extent * s.inner + column;
     T* to = y + o * s.extent * s.inner + column;
-    if (!(rows ? others_of_row(from, s.extent, to, mantissa, exponent)
-               : others_of_columns(from, s.extent, s.inner, columns, to, mantissa, exponent)))
-      for (std::int64_t c = 0; c < columns; ++c)
+    std::array<bool, width> odd; // a column's bits depend on no other
+    if (rows)
+      odd[0] = !others_of_row(from, s.extent, to, mantissa, exponent);
+    else
+      others_of_columns(from, s.extent, s.inner, columns, to, mantissa, exponent, odd.data());
+    for (std::int64_t c = 0; c < columns; ++c)
+      if (odd[static_cast<std::size_t>(c)])
         others_of(from + c, s.extent, s.inner, to + c, reinterpret_cast<Product*>(buffer.data()));
     if (factors == nullptr) return;
     const T* const factor = factors + o * s.inner + column; // the block is in the second cache still

@@ -261,7 +261,7 @@ template <class T, class Count> struct Lines {
     const auto width = static_cast<std::int64_t>(hn::Lanes(d));
     const auto powers = hn::Add(hn::LoadU(DU(), exponent), behind.exponent);
     if constexpr (group<T> == 1) {
-      const auto factor = factors(g); // ahead of the store: y may be x
+      const auto factor = factors(g);
       StoreNarrow(d, Scaled(d, hn::Mul(hn::LoadU(d, mantissa), behind.mantissa), powers), y + g * step, count(g));
       behind.times(factor);
     } else {
@@ -269,7 +269,7 @@ template <class T, class Count> struct Lines {
       const std::int64_t first = g * group<T>, last = std::min(first + group<T>, n) - 1;
       auto v = hn::LoadU(d, mantissa);
       for (std::int64_t k = first; k <= last; ++k) {
-        const auto factor = factors(k); // ahead of the stores: y may be x
+        const auto factor = factors(k);
         hn::StoreU(factor, d, of_group + (k - first) * width);
         hn::StoreU(v, d, ahead_of + (k - first) * width);
         v = hn::Mul(v, factor);
@@ -325,9 +325,10 @@ template <class T> bool OthersOfRow(const T* x, std::int64_t n, T* y, double* ma
 }
 
 /// The same of `vectors` times as many columns as there are lanes, group after group of rows, each of `some` lanes.
+/// Marks those that have an element of the odd kinds.
 template <int vectors, class T>
-HWY_INLINE bool OthersOfVectors(const T* x, std::int64_t rows, std::int64_t stride, std::size_t some, T* y,
-                                double* mantissa, std::uint64_t* exponent) {
+HWY_INLINE void OthersOfVectors(const T* x, std::int64_t rows, std::int64_t stride, std::size_t some, T* y,
+                                double* mantissa, std::uint64_t* exponent, bool* odd) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto count = [some](std::int64_t) HWY_ATTR { return some; };
@@ -338,29 +339,29 @@ HWY_INLINE bool OthersOfVectors(const T* x, std::int64_t rows, std::int64_t stri
   for (std::int64_t g = 0; g < groups; ++g)
     for (int v = 0; v < vectors; ++v) lines(v).ahead(g, all[v], mantissa + at(g, v), exponent + at(g, v));
   for (int v = 0; v < vectors; ++v)
-    if (!all[v].all_normal()) return false;
+    if (!all[v].all_normal()) all[v].mark_odd(odd + v * lanes, some);
   for (std::int64_t g = groups - 1; g >= 0; --g)
     for (int v = 0; v < vectors; ++v)
       lines(v).join(g, behind[v], mantissa + at(g, v), exponent + at(g, v), y + v * lanes);
-  return true;
 }
 
 template <class T>
-bool OthersOfColumns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y, double* mantissa,
-                     std::int64_t* exponent) {
+void OthersOfColumns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y, double* mantissa,
+                     std::int64_t* exponent, bool* odd) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
-  constexpr int several = 4; // a cache line of floats where vectors have 256 bits
-  const bool holds_several = parallel::chunks(rows, group<T>) * several * lanes <= rows * reduce::most_lanes;
+  std::fill_n(odd, columns, false);
+  // Rows far apart are on pages of their own: as many columns of each at a time as there is scratch for.
+  constexpr std::int64_t together = reduce::scratch_columns * (group<T> == 1 ? 1 : 4);
+  constexpr auto several = static_cast<int>(std::max<std::int64_t>(together / hn::MaxLanes(d), 1));
+  const bool holds_several = parallel::chunks(rows, group<T>) * several * lanes <= rows * reduce::scratch_columns;
   std::int64_t c = 0;
   for (; holds_several && c + several * lanes <= columns; c += several * lanes)
-    if (!OthersOfVectors<several>(x + c, rows, stride, hn::Lanes(d), y + c, mantissa, powers)) return false;
+    OthersOfVectors<several>(x + c, rows, stride, hn::Lanes(d), y + c, mantissa, powers, odd + c);
   for (; c < columns; c += lanes)
-    if (const auto some = static_cast<std::size_t>(std::min(lanes, columns - c));
-        !OthersOfVectors<1>(x + c, rows, stride, some, y + c, mantissa, powers))
-      return false;
-  return true;
+    OthersOfVectors<1>(x + c, rows, stride, static_cast<std::size_t>(std::min(lanes, columns - c)), y + c, mantissa,
+                       powers, odd + c);
 }
 
 #define EG_PRODUCT_KERNELS(SUFFIX, T)                                                                                  \
@@ -372,9 +373,9 @@ bool OthersOfColumns(const T* x, std::int64_t rows, std::int64_t stride, std::in
   bool OthersOfRow##SUFFIX(const T* x, std::int64_t n, T* y, double* mantissa, std::int64_t* exponent) {               \
     return OthersOfRow(x, n, y, mantissa, exponent);                                                                   \
   }                                                                                                                    \
-  bool OthersOfColumns##SUFFIX(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y,         \
-                               double* mantissa, std::int64_t* exponent) {                                             \
-    return OthersOfColumns(x, rows, stride, columns, y, mantissa, exponent);                                           \
+  void OthersOfColumns##SUFFIX(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y,         \
+                               double* mantissa, std::int64_t* exponent, bool* odd) {                                  \
+    OthersOfColumns(x, rows, stride, columns, y, mantissa, exponent, odd);                                             \
   }
 EG_PRODUCT_KERNELS(F32, float)
 EG_PRODUCT_KERNELS(F64, double)
@@ -411,9 +412,9 @@ namespace reduce {
     return HWY_DYNAMIC_DISPATCH(OthersOfRow##SUFFIX)(x, n, y, mantissa, exponent);                                     \
   }                                                                                                                    \
   template <>                                                                                                          \
-  bool others_of_columns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y,               \
-                         double* mantissa, std::int64_t* exponent) {                                                   \
-    return HWY_DYNAMIC_DISPATCH(OthersOfColumns##SUFFIX)(x, rows, stride, columns, y, mantissa, exponent);             \
+  void others_of_columns(const T* x, std::int64_t rows, std::int64_t stride, std::int64_t columns, T* y,               \
+                         double* mantissa, std::int64_t* exponent, bool* odd) {                                        \
+    HWY_DYNAMIC_DISPATCH(OthersOfColumns##SUFFIX)(x, rows, stride, columns, y, mantissa, exponent, odd);               \
   }
 EG_PRODUCT_ENTRIES(F32, float)
 EG_PRODUCT_ENTRIES(F64, double)
