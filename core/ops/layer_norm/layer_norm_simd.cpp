@@ -90,6 +90,7 @@ template <class T> void ForwardRows(const Forward<T>& job) {
     const auto rstd = hn::Set(d, T{1} / std::sqrt(variance));
     std::size_t i = 0;
     for (; i + lanes <= n; i += lanes) {
+      hwy::Prefetch(x + n + i); // of the next row: its first pass would wait for memory
       const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mu), rstd);
       const auto gamma = job.gamma ? hn::LoadU(d, job.gamma + i) : one;
       const auto beta = job.beta ? hn::LoadU(d, job.beta + i) : zero;
@@ -162,6 +163,8 @@ HWY_INLINE void RowBackward(const Backward<T>& job, const T* x, const T* g, T* d
   const auto rstd = hn::Set(d, row.rstd);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+    hwy::Prefetch(x + n + i); // as ForwardRows does
+    hwy::Prefetch(g + n + i);
     const auto xh = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mu), rstd);
     const auto gi = hn::LoadU(d, g + i);
     hn::StoreU(RowDx(d, xh, hn::Mul(gi, job.gamma ? hn::LoadU(d, job.gamma + i) : one), row), d, dx + i);

@@ -35,8 +35,10 @@ template <class T> void ForwardRows(const Forward<T>& job) {
   for (std::int64_t row = 0; row < job.rows; ++row, x += n, y += n) {
     const auto r = hn::Set(d, ReciprocalRms(x, n, job.eps));
     std::size_t i = 0;
-    for (; i + lanes <= n; i += lanes)
+    for (; i + lanes <= n; i += lanes) {
+      hwy::Prefetch(x + n + i); // of the next row: its first pass would wait for memory
       hn::StoreU(hn::Mul(hn::Mul(hn::LoadU(d, x + i), r), job.gamma ? hn::LoadU(d, job.gamma + i) : one), d, y + i);
+    }
     if (i < n) {
       const auto gamma = job.gamma ? LoadUpTo(d, job.gamma + i, n - i) : one;
       StoreUpTo(hn::Mul(hn::Mul(LoadUpTo(d, x + i, n - i), r), gamma), d, y + i, n - i);
@@ -77,6 +79,8 @@ template <class T> HWY_INLINE void RowBackward(const Backward<T>& job, const T* 
   const auto one = hn::Set(d, T{1});
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+    hwy::Prefetch(x + n + i); // as ForwardRows does
+    hwy::Prefetch(g + n + i);
     const auto xh = hn::Mul(hn::LoadU(d, x + i), r);
     const auto gi = hn::LoadU(d, g + i);
     const auto gh = hn::Mul(gi, job.gamma ? hn::LoadU(d, job.gamma + i) : one);
