@@ -55,7 +55,7 @@ template <class T> HWY_NOINLINE T RowLogOfOthers(const T* x, std::size_t n, T la
 
 /// log sum_j exp(x_j - largest).
 template <class T> HWY_INLINE T RowLogTotal(const T* x, std::size_t n, T largest) {
-  const T total = RowExpSum<false>(x, static_cast<T*>(nullptr), n, largest);
+  const T total = RowExpSum<false, Next::fetched>(x, static_cast<T*>(nullptr), n, largest);
   constexpr T nearly_certain = T{1} + T{1} / T{64};
   return total <= nearly_certain ? RowLogOfOthers(x, n, largest) : std::log(total);
 }

@@ -23,6 +23,9 @@ template <class T> using RowTag = hn::ScalableTag<T>;
 
 template <class D> HWY_INLINE hn::TFromD<D> LaneSum(D d, hn::Vec<D> v) { return hn::GetLane(hn::SumOfLanes(d, v)); }
 
+/// What a later pass over a row does with the row behind it, whose first pass would wait for memory.
+enum class Next { left, fetched };
+
 /// Largest element; -infinity for an empty row.
 template <class T> HWY_INLINE T RowMax(const T* x, std::size_t n) {
   const RowTag<T> d;
@@ -77,13 +80,15 @@ template <class T> HWY_INLINE T RowDot(const T* a, const T* b, std::size_t n) {
 }
 
 /// sum_j exp(x_j - shift); with `store`, y_j = exp(x_j - shift) as well (y may be x).
-template <bool store, class T> HWY_INLINE T RowExpSum(const T* x, T* y, std::size_t n, T shift) {
+template <bool store, Next next = Next::left, class T>
+HWY_INLINE T RowExpSum(const T* x, T* y, std::size_t n, T shift) {
   const RowTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   const auto offset = hn::Set(d, shift);
   auto s0 = hn::Zero(d), s1 = s0;
   std::size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    if constexpr (next == Next::fetched) hwy::Prefetch(x + n + i);
     const auto e0 = Exp(d, hn::Sub(hn::LoadU(d, x + i), offset));
     const auto e1 = Exp(d, hn::Sub(hn::LoadU(d, x + i + lanes), offset));
     s0 = hn::Add(s0, e0);
@@ -155,13 +160,19 @@ template <class T> HWY_INLINE void RowShift(const T* x, T* y, std::size_t n, T s
 }
 
 /// y_j = s_j (g_j - shift); y may be s or g.
-template <class T> HWY_INLINE void RowWeighShifted(const T* s, const T* g, T* y, std::size_t n, T shift) {
+template <Next next = Next::left, class T>
+HWY_INLINE void RowWeighShifted(const T* s, const T* g, T* y, std::size_t n, T shift) {
   const RowTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   const auto offset = hn::Set(d, shift);
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
+  for (; i + lanes <= n; i += lanes) {
+    if constexpr (next == Next::fetched) {
+      hwy::Prefetch(s + n + i);
+      hwy::Prefetch(g + n + i);
+    }
     hn::StoreU(hn::Mul(hn::LoadU(d, s + i), hn::Sub(hn::LoadU(d, g + i), offset)), d, y + i);
+  }
   if (i < n) {
     const auto tail = hn::Mul(LoadUpTo(d, s + i, n - i), hn::Sub(LoadUpTo(d, g + i, n - i), offset));
     StoreUpTo(tail, d, y + i, n - i);

@@ -13,19 +13,20 @@ namespace {
 
 template <class T> void SoftmaxRows(const T* x, T* y, std::int64_t rows, std::size_t n) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
-    const T total = RowExpSum<true>(x, y, n, RowMax(x, n));
+    const T total = RowExpSum<true, Next::fetched>(x, y, n, RowMax(x, n));
     RowScale(y, y, n, T{1} / total);
   }
 }
 
 template <class T> void SoftmaxBackwardRows(const T* y, const T* g, T* gx, std::int64_t rows, std::size_t n) {
-  for (std::int64_t r = 0; r < rows; ++r, y += n, g += n, gx += n) RowWeighShifted(y, g, gx, n, RowDot(y, g, n));
+  for (std::int64_t r = 0; r < rows; ++r, y += n, g += n, gx += n)
+    RowWeighShifted<Next::fetched>(y, g, gx, n, RowDot(y, g, n));
 }
 
 template <class T> void LogSoftmaxRows(const T* x, T* y, std::int64_t rows, std::size_t n) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     const T largest = RowMax(x, n);
-    RowShift(x, y, n, largest, std::log(RowExpSum<false>(x, y, n, largest)));
+    RowShift(x, y, n, largest, std::log(RowExpSum<false, Next::fetched>(x, y, n, largest)));
   }
 }
 
@@ -35,8 +36,11 @@ template <class T> void LogSoftmaxBackwardRows(const T* y, const T* g, T* gx, st
   for (std::int64_t r = 0; r < rows; ++r, y += n, g += n, gx += n) {
     const auto total = hn::Set(d, RowSum(g, n));
     std::size_t i = 0;
-    for (; i + lanes <= n; i += lanes)
+    for (; i + lanes <= n; i += lanes) {
+      hwy::Prefetch(y + n + i);
+      hwy::Prefetch(g + n + i);
       hn::StoreU(hn::NegMulAdd(Exp(d, hn::LoadU(d, y + i)), total, hn::LoadU(d, g + i)), d, gx + i);
+    }
     if (i < n) {
       const auto p = Exp(d, LoadUpTo(d, y + i, n - i));
       StoreUpTo(hn::NegMulAdd(p, total, LoadUpTo(d, g + i, n - i)), d, gx + i, n - i);
