@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("--part", action="append")
     arguments = parser.parse_args()
     if not (arguments.folder / "index.html").exists():
-        print("Skipped: the explorer is not built (scripts/explorer.sh)")
+        print(f"Skipped: there is no {arguments.folder}/index.html (scripts/explorer.sh builds build/explorer, with the argument wasm build/explorer-wasm)")
         return 77
     parts = {"numbers": lambda b: numbers.part(b, arguments.folder, arguments.door),
              "breaks": lambda b: breaks.part(b, arguments.folder),

@@ -26,7 +26,8 @@ struct TapPlace {
   }
 };
 
-/// `outputs` rows by `vectors` vectors of y in registers, from `place` on, which it moves behind them.
+/// `outputs` planes of y by `vectors` vectors, which may go on in the next row of windows, in registers. Moves `place`
+/// behind them.
 template <int outputs, int vectors, class T>
 HWY_INLINE void TapTile(const TapSum<T>& p, std::int64_t output, TapPlace& place) {
   const hn::ScalableTag<T> d;
@@ -47,8 +48,9 @@ HWY_INLINE void TapTile(const TapSum<T>& p, std::int64_t output, TapPlace& place
   HWY_UNROLL(4)
   for (int o = 0; o < outputs; ++o) HWY_UNROLL(8)
   for (int v = 0; v < vectors; ++v) {
+    const T* const y = to[v] + o * p.y_step;
     if (p.adds)
-      acc[o][v] = LoadUpTo(d, to[v] + o * p.y_step, static_cast<std::size_t>(count[v]));
+      acc[o][v] = count[v] == lanes ? hn::LoadU(d, y) : LoadUpTo(d, y, static_cast<std::size_t>(count[v]));
     else
       acc[o][v] = p.start != nullptr ? hn::Set(d, p.start[output + o]) : hn::Zero(d);
   }

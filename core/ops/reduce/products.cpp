@@ -186,7 +186,8 @@ template <class T> void others_of(const T* x, std::int64_t n, std::int64_t strid
 template <class T> void others_of_lines(const T* x, const AxisSplit& s, const T* factors, T* y) {
   constexpr std::int64_t width = 64; // columns of one task
   const bool rows = s.inner == 1;
-  const std::int64_t numbers = rows ? s.extent + most_lanes : s.extent * scratch_columns;
+  const std::int64_t numbers =
+      rows ? s.extent + most_lanes : s.extent * (s.inner < scratch_columns ? most_lanes : scratch_columns);
   const std::int64_t tasks = s.outer * parallel::chunks(s.inner, width);
   ScratchPool pool(tasks, static_cast<std::size_t>(numbers) * sizeof(Product));
   for_each_block(s, width, sizeof(T), [&](std::int64_t o, std::int64_t column, std::int64_t columns) {

@@ -326,22 +326,22 @@ template <class T> bool OthersOfRow(const T* x, std::int64_t n, T* y, double* ma
 
 /// The same of `vectors` times as many columns as there are lanes, group after group of rows, each of `some` lanes.
 /// Marks those that have an element of the odd kinds.
-template <int vectors, class T>
+template <std::int64_t vectors, class T>
 HWY_INLINE void OthersOfVectors(const T* x, std::int64_t rows, std::int64_t stride, std::size_t some, T* y,
                                 double* mantissa, std::uint64_t* exponent, bool* odd) {
   const hn::ScalableTag<double> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto count = [some](std::int64_t) HWY_ATTR { return some; };
-  const auto lines = [&](int v) HWY_ATTR { return Lines{x + v * lanes, rows, stride, count}; };
-  const auto at = [&](std::int64_t g, int v) HWY_ATTR { return (g * vectors + v) * lanes; };
+  const auto lines = [&](std::int64_t v) HWY_ATTR { return Lines{x + v * lanes, rows, stride, count}; };
+  const auto at = [&](std::int64_t g, std::int64_t v) HWY_ATTR { return (g * vectors + v) * lanes; };
   const std::int64_t groups = lines(0).groups();
   Products<T> all[vectors], behind[vectors];
   for (std::int64_t g = 0; g < groups; ++g)
-    for (int v = 0; v < vectors; ++v) lines(v).ahead(g, all[v], mantissa + at(g, v), exponent + at(g, v));
-  for (int v = 0; v < vectors; ++v)
+    for (std::int64_t v = 0; v < vectors; ++v) lines(v).ahead(g, all[v], mantissa + at(g, v), exponent + at(g, v));
+  for (std::int64_t v = 0; v < vectors; ++v)
     if (!all[v].all_normal()) all[v].mark_odd(odd + v * lanes, some);
   for (std::int64_t g = groups - 1; g >= 0; --g)
-    for (int v = 0; v < vectors; ++v)
+    for (std::int64_t v = 0; v < vectors; ++v)
       lines(v).join(g, behind[v], mantissa + at(g, v), exponent + at(g, v), y + v * lanes);
 }
 
@@ -352,13 +352,19 @@ void OthersOfColumns(const T* x, std::int64_t rows, std::int64_t stride, std::in
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   auto* const powers = reinterpret_cast<std::uint64_t*>(exponent);
   std::fill_n(odd, columns, false);
-  // Rows far apart are on pages of their own: as many columns of each at a time as there is scratch for.
-  constexpr std::int64_t together = reduce::scratch_columns * (group<T> == 1 ? 1 : 4);
-  constexpr auto several = static_cast<int>(std::max<std::int64_t>(together / hn::MaxLanes(d), 1));
-  const bool holds_several = parallel::chunks(rows, group<T>) * several * lanes <= rows * reduce::scratch_columns;
+  // Rows far apart are on pages of their own: as many columns of each at a time as there is scratch for. A group of six
+  // rows takes that of one; four times the columns also fit where the last group is short, but for a few rows.
+  constexpr std::int64_t few = reduce::scratch_columns, many = few * (group<T> == 1 ? 1 : 4);
+  constexpr auto most = static_cast<std::int64_t>(hn::MaxLanes(d));
   std::int64_t c = 0;
-  for (; holds_several && c + several * lanes <= columns; c += several * lanes)
-    OthersOfVectors<several>(x + c, rows, stride, hn::Lanes(d), y + c, mantissa, powers, odd + c);
+  const auto run = [&]<std::int64_t vectors>(std::integral_constant<std::int64_t, vectors>) HWY_ATTR {
+    const std::int64_t width = vectors * lanes;
+    if (parallel::chunks(rows, group<T>) * width > rows * reduce::scratch_columns) return;
+    for (; c + width <= columns; c += width)
+      OthersOfVectors<vectors>(x + c, rows, stride, hn::Lanes(d), y + c, mantissa, powers, odd + c);
+  };
+  run(std::integral_constant<std::int64_t, std::max<std::int64_t>(many / most, 1)>());
+  run(std::integral_constant<std::int64_t, std::max<std::int64_t>(few / most, 1)>());
   for (; c < columns; c += lanes)
     OthersOfVectors<1>(x + c, rows, stride, static_cast<std::size_t>(std::min(lanes, columns - c)), y + c, mantissa,
                        powers, odd + c);

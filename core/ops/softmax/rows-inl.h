@@ -88,7 +88,10 @@ HWY_INLINE T RowExpSum(const T* x, T* y, std::size_t n, T shift) {
   auto s0 = hn::Zero(d), s1 = s0;
   std::size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    if constexpr (next == Next::fetched) hwy::Prefetch(x + n + i);
+    if constexpr (next == Next::fetched) {
+      hwy::Prefetch(x + n + i);
+      if (2 * lanes * sizeof(T) > 64) hwy::Prefetch(x + n + i + lanes); // two lines
+    }
     const auto e0 = Exp(d, hn::Sub(hn::LoadU(d, x + i), offset));
     const auto e1 = Exp(d, hn::Sub(hn::LoadU(d, x + i + lanes), offset));
     s0 = hn::Add(s0, e0);
